@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from beam_pipeline.core import errors, references
+from beam_pipeline.core import errors, references, text
 from beam_pipeline.core.dataset import duplicates, names, plan, plausibility
 from beam_pipeline.core.dataset.estimate import TABLE_ROW, USUAL_ENCODE_S, USUAL_IMAGE, Work
 from beam_pipeline.core.dataset.splits import IMAGE, GroupBy, SplitAssigner, check_strata, group_by
@@ -33,6 +33,8 @@ LATEST = "latest:"
 
 SETTLED_BY_REUSE = ("num_shards", "shard_size", "label_base", "label_order", "classes")
 """Recorded options that may differ from those of the reused data set."""
+
+_MOST_OF_A_NAME = 255  # bytes, on nearly all disks
 
 
 def example_options(
@@ -145,6 +147,16 @@ class ConvertConfig:
                 raise errors.UsageError(fault)
         _ = self.split_assigner  # for its errors
         self.record_format.check_installed()
+        splits = self.options.splits.split_names or (references.DEFAULT_SPLIT,)
+        shards = [self.record_format.shard_name(self.name, split, 0, 1) for split in splits]
+        length = max(len(shard.encode()) for shard in shards) + names.TEMPORARY_SUFFIX_BYTES
+        if not is_remote(self.output) and length > _MOST_OF_A_NAME:
+            excess = text.counted(length - _MOST_OF_A_NAME, "byte")
+            raise errors.UsageError(
+                f"--name, by default the output folder's, is {excess} too long for files such as {shards[0]}: a disk "
+                f"takes names of {_MOST_OF_A_NAME} bytes, and {names.TEMPORARY_SUFFIX_BYTES} are added while one is "
+                "written; give a shorter --name"
+            )
 
     @property
     def command(self) -> str:

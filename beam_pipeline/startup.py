@@ -53,6 +53,7 @@ _CALLED_LATER = (
     "fastavro",
     "fastavro.read",
     "fastavro.write",
+    "google.protobuf.text_format",
     "grpc",
     "http.client",
     "httplib2",

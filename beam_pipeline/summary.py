@@ -92,6 +92,11 @@ def _lines(folder: str, manifest: Manifest, time: str) -> Iterator[str]:
         yield f"  repeated label rows: {counts.label_rows_repeated}"
     if manifest.images:
         yield size_line(manifest.images)
+        if manifest.options.record_format == "webdataset" and len(manifest.images.formats) > 1:
+            yield (
+                "  note: Hugging Face Datasets reads tars only if all images have one format; "
+                "--image_format jpeg writes them as JPEG"
+            )
     kinds = {schema.ColumnKind(column.kind) for column in manifest.options.columns}
     yield from _image_lines(counts.images, any(map(boxes.is_located, kinds)))
     yield from _dead_letter_lines(folder, manifest)

@@ -4,7 +4,8 @@
     # by extension, in any case
     'a/labels.CSV', '.csv'
 
-Values are written as in Python; an indented line continues the one before. What follows `#` names the rows below it.
+Values are written as in Python; an indented line continues the one before. What follows `#` names the rows below it, and what stands
+before the first section describes it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ def sections(path: Path) -> dict[str, tuple[str, str]]:
     for section in re.split("^== ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         heading, _, rows = section.partition("\n")
         test, _, names = heading.partition(": ")
+        assert test not in found, f"{path} has two sections {test}"
+        assert rows.strip(), f"{path}: {test} has no rows"
         found[test] = (names, rows)
     return found
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from tests.rows import sections
 
 FILES = [
-    path for path in Path(__file__).parent.rglob("test_*.txt") if path.with_suffix(".py").exists()
+    path
+    for path in Path(__file__).parent.rglob("test_*.txt")
+    if re.search("^== ", path.read_text(encoding="utf-8"), re.MULTILINE)
 ]
 
 

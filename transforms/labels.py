@@ -93,9 +93,8 @@ def _list_label_files(folder: ImageRoot) -> Iterator[Step]:
     try:
         for listed in list_root(folder, _FILES_AT_ONCE):
             parts = [file_parts.FilePart(file.uri) for file in listed.images]
-            dead_letters = packing.DeadLetterBatch(
-                listed.dead_letters
-            )  # names that are not UTF-8, pipes
+            # Of names that are not UTF-8, and of pipes.
+            dead_letters = packing.DeadLetterBatch(listed.dead_letters)
             tally.label_rows += len(dead_letters)
             tally.orphan_rows += len(dead_letters)
             tally.add_dead_letters(dead_letters)

@@ -163,11 +163,20 @@ def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
 
 
 def _set_machine_type(options: PipelineOptions, workers: WorkerOptions) -> None:
-    """Sets a machine type, except on Dataflow Prime, which chooses by what the job needs, and refuses one."""
+    """Sets a machine type, except on Dataflow Prime, which chooses by what the job needs.
+
+    Raises:
+      UsageError: Prime and a machine type are both given.
+    """
     services = options.view_as(GoogleCloudOptions).dataflow_service_options or []
     experiments = options.view_as(DebugOptions).experiments or []
     if not any(e.partition("=")[0] == "enable_prime" for e in (*services, *experiments)):
         workers.machine_type = workers.machine_type or MACHINE_TYPE
+    elif workers.machine_type:
+        raise errors.UsageError(
+            f"--machine_type={workers.machine_type}: Dataflow Prime (enable_prime) chooses machines "
+            "itself and refuses a type; leave one of the two out"
+        )
 
 
 def _set_workers(workers: WorkerOptions, threads: int, config: ConvertConfig) -> None:
@@ -431,7 +440,7 @@ def _query(result: PipelineResult) -> Mapping[str, int]:
 DISTRIBUTION = "beam-tfrecord"
 _WORKER_EXTRA = "gcp"  # for workers that read and write buckets
 _BEAM_PACKAGE = "apache-beam"
-_SUFFIXES = (".py", "py.typed", ".html", ".css", ".js", ".yaml", "card.md", ".json", ".textproto")
+_SUFFIXES = (".py", "py.typed", ".html", ".css", ".js", ".yaml", "card.md", ".json")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: beam-tfrecord\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import re
 import shutil
 import time
@@ -228,6 +229,9 @@ def with_defaults(argv: Sequence[str], of_job: Mapping[str, str] = {}) -> list[s
             f"--runner={RUNNER} needs Java on this machine, for Beam's job server; found no {java!r} in "
             "the path. Install Java 11 or 17"
         )
+    jar = options.view_as(FlinkRunnerOptions).flink_job_server_jar
+    if jar and "://" not in jar and not os.path.isfile(jar):
+        raise errors.UsageError(f"--flink_job_server_jar={jar}: the file does not exist")
     master = options.view_as(FlinkRunnerOptions).flink_master
     named = {token.partition("=")[0] for token in argv}
     if master in ("[auto]", _INSIDE):

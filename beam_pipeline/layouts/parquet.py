@@ -79,8 +79,10 @@ class Parquet:
             return f"{first.name} is called like a Parquet file"
         if not columns.hold_images:
             return ""
-        column, *_ = (*columns.images, *columns.image_lists)
-        return f"{first.name} contains images in its column {column}"
+        names = (*columns.images, *columns.image_lists)
+        return (
+            f"{first.name} contains images in its column{'s' * (len(names) > 1)} {', '.join(names)}"
+        )
 
     def open(self, options: SourceOptions) -> Source:
         """Looks at the schemas and the first rows of the first file and of the last.
@@ -198,7 +200,7 @@ def _inspect(
         columns=kinds,
         label_needed=False,
     )
-    schema, table, nested = caption_files.inspect_rows(uri, rows, choices)
+    schema, table, nested = caption_files.inspect_rows(uri, rows, choices, options.columns)
     return schema, table, [*nested, *columns.unused]
 
 

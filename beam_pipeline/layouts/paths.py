@@ -60,14 +60,15 @@ def root_and_pattern(path: str, option: str) -> tuple[str, str]:
     """Returns (folder, pattern below it); the pattern is empty for all images of the folder."""
     if not path.strip():
         raise UsageError(f"{option}: an empty path")
-    uri = files.canonical(path).removesuffix("/**") or "/"
+    uri = files.canonical(path)
+    folder = uri.removesuffix("/**") or "/"
     if is_remote(uri):
-        is_image = posixpath.splitext(uri)[1].lower() in IMAGE_EXTENSIONS
-        is_folder, is_file = not has_glob(uri) and not is_image, not has_glob(uri) and is_image
+        is_file = not has_glob(uri) and posixpath.splitext(uri)[1].lower() in IMAGE_EXTENSIONS
+        is_folder = not has_glob(folder) and not is_file
     else:
-        is_folder, is_file = os.path.isdir(uri), os.path.lexists(uri)
+        is_folder, is_file = os.path.isdir(folder), os.path.lexists(uri)
     if is_folder:
-        return uri, ""
+        return folder, ""
     if is_file:
         return posixpath.dirname(uri), glob.escape(posixpath.basename(uri))
     if not has_glob(uri):

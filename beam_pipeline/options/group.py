@@ -370,11 +370,16 @@ def parse_encoding(text: str) -> str:
 def parse_label_from(text: str) -> str:
     """Returns the text unchanged if it is a regular expression with named groups, or empty."""
     try:
-        with warnings.catch_warnings():  # of another label from the same name in a later Python
+        with warnings.catch_warnings():
             warnings.simplefilter("error", FutureWarning)
             groups = re.compile(text).groupindex
-    except (re.error, FutureWarning) as error:
+    except re.error as error:
         raise ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from error
+    except FutureWarning as error:  # another label from the same name, from one Python to the next
+        raise ArgumentTypeError(
+            rf"{text!r} may mean something else in a later Python: {error}; write \[ for a bracket, and "
+            r"\-, \&, \~ or \| for one of two equal marks in brackets"
+        ) from error
     if text and not groups:
         raise ArgumentTypeError(
             rf"{text!r} lacks a named group; expected one such as (?P<label>.+)_\d+\.jpg"

@@ -48,7 +48,8 @@ try:
         unconverted,
     )
 except ModuleNotFoundError as error:
-    error.msg += "; reading with tf.data needs TensorFlow: pip install tensorflow"
+    if error.name == "tensorflow":
+        error.msg += "; reading with tf.data needs TensorFlow: pip install tensorflow"
     raise
 
 _CLASS = "image/class/label"
@@ -187,16 +188,19 @@ def load(
     records = records_of(dataset, shards, shuffled=buffer > 0 and not cache, seed=seed)
     records = filtered(records, dataset, filter) if filter else records
     records = records if cache else ordered(records)
-    if crop:
-        records = tf.data.Dataset.zip((records, numbers(seed)))
+    records = tf.data.Dataset.zip((records, numbers(seed))) if crop else records
     elements = mapped(records, reader.of_record)
     if cache:
         elements = ordered(elements.cache("" if cache is True else os.fspath(cache)))
     elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE) if augment else elements
     elements = _batched(elements, reader, max_boxes, batch, drop_remainder=drop_remainder)
-    in_order = deterministic if deterministic is not None else seed is not None
+    in_order = seed is not None if deterministic is None else deterministic
+    return _prefetched(elements, in_order=in_order or not buffer)
+
+
+def _prefetched(elements: Any, *, in_order: bool) -> Any:
     options = tf.data.Options()
-    options.deterministic = in_order or not buffer
+    options.deterministic = in_order
     return elements.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 

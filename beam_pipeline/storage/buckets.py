@@ -102,11 +102,14 @@ class Waiting:
 
     def __init__(self, service: str) -> None:
         self._service = service
-        self._began = time.monotonic()
+        self._began = 0.0
 
     def add(self, error: str, limit: float) -> None:
         """Takes the text of a transient error, and the seconds to retry at most."""
         now = time.monotonic()
+        self._began = (
+            self._began or now
+        )  # not with the request: a long upload may have gone well so far
         waited = now - self._began
         if waited >= _QUIET_SECONDS and now >= Waiting.warned + _WARNING_SECONDS:
             Waiting.warned = now
@@ -410,8 +413,9 @@ class BucketFiles(base.FileSystem):
                 for among in by_bucket.values()
                 for start in range(0, len(among), self.deletes)
             ]
-        for done in requests:  # unlike with `pool.map`, all are made, whatever the first one raises
-            done.result()
+        # Unlike with `pool.map`, all are made, whatever the first one raises.
+        for request in requests:
+            request.result()
 
 
 class Collected:

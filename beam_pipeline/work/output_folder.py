@@ -14,7 +14,13 @@ from typing import Annotated, Any
 from beam_pipeline.core import errors, text, typed_json
 from beam_pipeline.core.dataset import names
 from beam_pipeline.core.dataset.changes import option_differences
-from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, Manifest, dump_json, parse_manifest
+from beam_pipeline.core.dataset.manifest import (
+    LABELS_NAME,
+    MANIFEST_NAME,
+    Manifest,
+    dump_json,
+    parse_manifest,
+)
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.receipts import parse_receipt, receipt_name
 from beam_pipeline.core.images.preparation import other_codec
@@ -261,7 +267,9 @@ def prepare_output(folder: str, overwrite: bool) -> None:
     try:
         earlier = _earlier_files(folder, paths)
     except errors.ConversionError as error:
-        raise errors.OutputNotEmptyError(f"--overwrite: {error}") from error
+        raise errors.OutputNotEmptyError(
+            f"--overwrite: {error}. Nothing was deleted; choose another folder, or empty this one by hand"
+        ) from error
     unlisted = set(filter(is_ours, receipts)) - earlier
     earlier |= _proved_by_receipts(folder, unlisted)
     strangers = sorted(_strangers(paths, earlier) | (unlisted - earlier))
@@ -425,7 +433,12 @@ def _earlier_files(folder: str, paths: Collection[str]) -> set[str]:
     """
     noted = noted_names(folder, names.DELETING_NAME) | noted_names(folder)
     earlier = {name for name in noted if not side_files.gives_way(name)}
-    manifest = earlier_manifest(folder)
+    try:
+        manifest = earlier_manifest(folder)
+    except errors.ConversionError:
+        manifest = _by_receipts(folder, paths)
+        if manifest is None:
+            raise
     shards = [shard.path for shard in manifest.shards] if manifest else []
     unsure = (
         paths
@@ -440,6 +453,42 @@ def _earlier_files(folder: str, paths: Collection[str]) -> set[str]:
     earlier.update(shards, (formats.format_of(shard).index_name(shard) for shard in shards))
     earlier.update(map(receipt_name, shards))
     return earlier
+
+
+def _by_receipts(folder: str, paths: Iterable[str]) -> Manifest | None:
+    """What a manifest that cannot be read states of files: the shards with receipts, classes and options.
+
+    None if no receipt can be read either, so that nothing tells whose files these are.
+    """
+    there = receipts_there(folder)
+    shards = [name for name in paths if is_ours(name) and receipt_name(name) in there]
+    options: Mapping[str, Any] = {}
+    ids: dict[str, int] = {}
+    for uri in (files.join(folder, receipt_name(shard)) for shard in shards):
+        with contextlib.suppress(errors.ConversionError):
+            inputs = parse_receipt(read_note_file(uri) or b"", uri).inputs
+            options = {"columns": [], **inputs.options, "compression": "none"}
+            ids |= inputs.class_ids
+    # Receipts lack the classes that no sample has; a list of ours contains the others, each at its place.
+    lines = (read_note_file(files.join(folder, LABELS_NAME)) or b"").decode(errors="replace")
+    for base in (0, 1):
+        listed = {name: i for i, name in enumerate(lines.split("\n")[:-1], base)}
+        ids = listed if ids.items() <= listed.items() else ids
+    of_shards = [{"path": shard, "examples": 0, "bytes": 0} for shard in shards]
+    of_classes = [{"id": i, "name": name} for name, i in sorted(ids.items(), key=itemgetter(1))]
+    content = {
+        "name": "",
+        "seed": 0,
+        "options": options,
+        "features": {},
+        "dead_letters": {},
+        "splits": {"": {"examples": 0, "bytes": 0, "shards": of_shards}},
+        "classes": of_classes,
+        "counts": {"examples": 0},
+    }
+    with contextlib.suppress(ValueError):
+        return Manifest.of(content)
+    return None
 
 
 def _is_side_file(folder: str, name: str, manifest: Manifest | None) -> bool:

@@ -65,8 +65,8 @@ engine = subprocess_server.subprocess.Popen(trapped)
 with interruptible(lambda: "interrupted"): hold()
 """
 AT_THE_END = """
-from beam_pipeline.work import incomplete_folder
-incomplete_folder.delete_incomplete = hold
+from beam_pipeline.work import output_folder
+output_folder.delete_incomplete = hold
 main(["convert", "--images", "photos", "--output", "out", "--yes", "--no_report"])
 """
 AS_ITS_FOLDER_APPEARS = """

@@ -254,6 +254,20 @@ def test_delays_grow(clock: list[float], caplog: pytest.LogCaptureFixture) -> No
     assert sum(clock) <= buckets.RETRY_SECONDS
 
 
+def test_a_wait_begins_with_the_first_error(
+    clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    """An upload in many requests has one wait, and may have gone well for long."""
+    waiting = buckets.Waiting("S3")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            buckets.time.sleep(60)
+            waiting.add("503 SlowDown", 300)
+    assert caplog.messages == [
+        "S3 has given no good answer for 60 s, the last: 503 SlowDown; retrying for up to 300 s"
+    ]
+
+
 def test_a_permanent_error_is_raised_at_once(clock: list[float]) -> None:
     """As the caller has translated it."""
     error = PermissionError(errno.EACCES, "403", URI)

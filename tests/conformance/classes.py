@@ -14,6 +14,7 @@ from typing import Any
 
 from beam_pipeline.core.dataset.plausibility import LabelChecks, class_questions
 from beam_pipeline.core.text import enumerated
+from tests.conformance import texts
 from tests.conformance.trees import paths
 
 _SHOWN = 12
@@ -67,6 +68,6 @@ def _row(parts: list[str]) -> Classes:
 
 
 _LINES = Path(__file__).with_name("rows").joinpath("classes.txt").read_text(encoding="utf-8")
-ROWS = {
-    name: _row(parts) for name, *parts in (re.split("  +", line) for line in _LINES.splitlines())
-}
+ROWS = texts.by_name(
+    (name, _row(parts)) for name, *parts in (re.split("  +", line) for line in _LINES.splitlines())
+)

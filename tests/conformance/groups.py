@@ -1,4 +1,4 @@
-"""The groups of rows: each a module with `ROWS`, and a file of outcomes."""
+"""The groups of rows: each a file in rows/, or a page of the documentation, and a file of outcomes in expected/."""
 
 from __future__ import annotations
 

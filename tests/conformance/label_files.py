@@ -1,6 +1,6 @@
 """Files of labels that are no tables, each read by its layout's reader: rows, problems and dead letters, word for word.
 
-A line of rows/label_files.txt is a file: its reader, a name, and what a generator of texts.py makes of the words behind its name.
+A line of rows/label_files.txt is a file: its reader, a name, and the words of which a generator of texts.py makes it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ READERS: Mapping[str, Reader] = {
     "AutoML's boxes": RecordReader(Automl(boxes=True), RecordColumns(None, pixels=False)),
 }
 
-ROWS = {
-    f"{reader}, {name}": LabelFile(READERS[reader], texts.generated(_URI, made))
+ROWS = texts.by_name(
+    (f"{reader}, {name}", LabelFile(READERS[reader], texts.generated(_URI, made)))
     for reader, name, made in texts.lines_of("label_files")
-}
+)

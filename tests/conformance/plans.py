@@ -15,7 +15,7 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import Refusal
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.sharding import ShardConfig
-from tests.conformance.texts import lines_of
+from tests.conformance.texts import by_name, lines_of
 from tests.conformance.trees import paths
 from tests.core.dataset.fixtures import label_files, plan_of
 
@@ -80,4 +80,4 @@ def _row(letters: str, counts: str, choices: str = "{}") -> Planned:
     return Planned(tally, {n: tuple(v) if isinstance(v, list) else v for n, v in chosen.items()})
 
 
-ROWS = {name: _row(*parts) for name, *parts in lines_of("plans")}
+ROWS = by_name((name, _row(*parts)) for name, *parts in lines_of("plans"))

@@ -1,7 +1,8 @@
 """Tables of labels: the columns, rows, questions and errors that each is read as, word for word.
 
 A line of rows/tables.txt is a table, below the promise that it holds. `\\n`, `\\r` and `\\t` stand for these characters, `<20*a>`
-is 20 times a, the last line end is left out, and behind `:= ` is a generator of texts.py. Behind ` <- ` are the file's name, if it is not l.csv, and fields of `ColumnChoices`.
+is 20 times a, and the last line end is left out; `:= ` begins a generator of texts.py. After ` <- ` follow the file's name, if it is not
+l.csv, and options of columns.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ INTEGERS, WORD = (
 )
 
 ROWS = {
-    **dict(
+    **texts.by_name(
         _of_texts(
             Path(__file__).with_name("rows").joinpath("tables.txt").read_text(encoding="utf-8")
         )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.groups import GROUPS, expected
+from tests.conformance import texts
+from tests.conformance.groups import EXPECTED, GROUPS, expected
 from tests.layouts.proofs import PROOFS, expected_samples, written
 
 PARSERS = {proof.row: proof.parse for proof in PROOFS.values()}
@@ -27,6 +28,12 @@ def test_a_row_has_the_recorded_outcome(
     if parse := PARSERS.get(f"{group}/{name}"):
         samples = expected_samples(parse())
         assert written("out", samples) == samples
+
+
+def test_every_file_is_that_of_a_group() -> None:
+    """Of rows, and of outcomes; those of questions are also asked by a test of their own."""
+    assert {path.stem for path in texts.FOLDER.iterdir()} == GROUPS.keys() - {"pages"}
+    assert {path.stem for path in EXPECTED.iterdir()} == {*GROUPS, "asked"}
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -6,11 +6,11 @@ below a folder whose name ends in .zip or .tar are members of that archive.
 
 | part | |
 |---|---|
-| `{cat,dog}/{0..2}.jpg + a.png` | images, numbered throughout; behind them may be their size, ` 96x64`, and the first number, ` #7` |
+| `{cat,dog}/{0..2}.jpg + a.png` | images, numbered throughout; their size, ` 96x64`, and the first number, ` #7`, may follow |
 | `~masks/{0..2}.png` | masks |
 | `a.txt = cat` | files with a text, in which `\n` is a line end |
-| `a.txt := bytes \xff` | files that one of `GENERATORS` makes of the words behind its name; ` ; old => new` changes texts |
-| `%a.csv ; id,label ; #,<cat\|dog>` | a table: its header, or -, and its rows, each with the next of the numbers 0 to 5 and of the values; the header [ makes them a list of JSON |
+| `a.txt := bytes \xff` | files that one of `GENERATORS` makes of the words after its name; ` ; old => new` replaces text in them |
+| `%a.csv ; id,label ; #,<cat\|dog>` | a table: its header, or -, and a row for each of the numbers 0 to 5, with the next of the values (`¦` in a value is a bar); the header [ makes the rows a list of JSON |
 | `... ; {a,b}` | names instead of these numbers |
 | `@a.csv ; ...` | a table that is named with --labels |
 | `&via_csv` | the texts of tests/layouts/exports/via_csv; with a slash before the name, in the working folder |
@@ -20,8 +20,8 @@ below a folder whose name ends in .zip or .tar are members of that archive.
 | `(files)` | the files beside the shards count, too |
 | `(asks)` | without the further options of its group |
 
-`* name  parts` is a row of the last line without a star and of further parts; without a name it is called as its options. `$A = text`
-defines a word for the lines below.
+`* name  parts` adds parts to the last line without a star, whose name its own follows; without a name, its options are its name.
+`$A = text` defines a word for the lines below.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ import itertools
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow
 from pyarrow import parquet
@@ -49,6 +49,7 @@ from tests.layouts.make_voc import CAT, labelimg_xml
 from tests.pictures import picture
 
 FOLDER = Path(__file__).with_name("rows")
+Made = TypeVar("Made")
 
 
 def _voc(path: str, objects: str) -> str:
@@ -97,24 +98,29 @@ def _parquet(_: str, columns: str) -> bytes:
 
 
 def _of_images(_: str, columns: str) -> bytes:
-    """The same with a column of images, as Hugging Face has it, or of bytes if `features` is null.
+    """The same with a column of images, or several, as Hugging Face has them, or of bytes if `features` is null.
 
-    Its cells may be given: the number of an image, null, a path, or "" for no bytes.
+    Their cells may be given: the number of an image, null, a path, "" for no bytes, or a list of these.
     """
     lists = json.loads(columns)
-    name, features = lists.pop("column", "image"), lists.pop("features", {})
-    cells: dict[Any, Any] = {None: None, "": image_of(b"")}
+    names, features = lists.pop("column", "image").split(","), lists.pop("features", {})
+
+    def cell(value: Any, column: int) -> Any:
+        if isinstance(value, list):
+            return [cell(each, column) for each in value]
+        if isinstance(value, int):
+            data = jpeg(value + 100 * column)
+            return data if features is None else image_of(data, f"{value}.jpg")
+        if value == "":
+            return image_of(b"")
+        return value if value is None else image_of(None, value)
+
     count = len(next(iter(lists.values())))
-    numbers = lists.pop(name, range(count))
-    for each in numbers:
-        if isinstance(each, int):
-            cells[each] = jpeg(each) if features is None else image_of(jpeg(each), f"{each}.jpg")
-        cells.setdefault(each, image_of(None, each))
-    rows = [
-        {name: cells[each], **{column: values[i] for column, values in lists.items()}}
-        for i, each in enumerate(numbers)
-    ]
-    described = None if features is None else {name: {"_type": "Image"}, **features}
+    for column, name in enumerate(names):
+        lists[name] = [cell(value, column) for value in lists.get(name, range(count))]
+    rows = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+    images = {name: {"_type": "Image"} for name in names}
+    described = None if features is None else {**images, **features}
     with tempfile.TemporaryDirectory() as folder:
         write_parquet(f"{folder}/x", rows, described)
         return Path(folder, "x").read_bytes()
@@ -271,9 +277,18 @@ def lines_of(group: str) -> Iterator[list[str]]:
                 yield shared
 
 
+def by_name(named: Iterable[tuple[str, Made]]) -> dict[str, Made]:
+    """Name -> what it names, of which no two have the same."""
+    found: dict[str, Made] = {}
+    for name, made in named:
+        assert name not in found, f"two rows are called {name!r}"
+        found[name] = made
+    return found
+
+
 def rows(group: str, *further: str, base: str = "set", **settings: bool) -> dict[str, Row]:
     """Name -> the conversion that a line of a group describes, with further options unless it is marked."""
-    return {
-        name: _row([*parts, *([] if "(asks)" in parts else further)], base, **settings)
+    return by_name(
+        (name, _row([*parts, *([] if "(asks)" in parts else further)], base, **settings))
         for name, *parts in lines_of(group)
-    }
+    )

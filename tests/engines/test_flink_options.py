@@ -193,6 +193,10 @@ def test_java_and_the_jar_must_be_there(tmp_path: Path) -> None:
     java = tmp_path / "java"
     java.touch(mode=0o755)
     argv = ["--runner=FlinkRunner", f"--job_server_java_launcher={java}"]
+    with pytest.raises(
+        UsageError, match=r"--flink_job_server_jar=gone\.jar: the file does not exist"
+    ):
+        flink.with_defaults([*argv, "--flink_job_server_jar=gone.jar"])
     assert flink.with_defaults(argv)[len(argv) :] == [
         "--flink_master=[local]",
         "--flink_version=1.19",

@@ -267,6 +267,10 @@ def _files_of(name: str) -> list[Path]:
 
 
 def _faults() -> Iterator[Fault]:
+    """Each line of faults.txt: `proof  line  anchor => key  old  new  message  reason`.
+
+    The anchor may be left out if it is the key, and the reason if it is bad_label_value.
+    """
     seen = Counter[tuple[str, str]]()
     for line in Path(__file__).with_name("faults.txt").read_text().splitlines():
         proof, number, place, *rest = line.split("  ")

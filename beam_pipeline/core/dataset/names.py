@@ -57,6 +57,9 @@ UNPACKED_FOLDER = "unpacked"
 """In `.incomplete`, as shown above."""
 
 _NOTES = frozenset({NOTE_NAME, WRITING_NAME, DELETING_NAME})
+TEMPORARY_SUFFIX_BYTES = 1 + 7 + 1 + 32
+"""The most that `temporary_name` adds to a name: two dots, a process id and 32 digits."""
+
 _TEMPORARY_NAME = re.compile(r"[^/]+\.\d+\.[0-9a-f]{32}(\.replaced)?")
 _REFUSAL_NAME = re.compile(r"refusal(-[0-9a-f]{32})?\.json")
 

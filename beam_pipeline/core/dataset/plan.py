@@ -7,6 +7,7 @@ it had been typed, so that a conversion from nothing with the recorded options g
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -237,6 +238,10 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
 
 _LIKE = 0.5  # how much of two names must be the same for one to be a candidate for the other
 _MOST_UNLABELLED = 0.5  # of the listed images, where label files are given
+_OTHER_FILES = (
+    "Write DICOM, videos and raw files of cameras as PNG or JPEG first; beam_pipeline.convert_samples takes images "
+    "from arrays in Python (docs/datasets/python.md)"
+)
 
 
 def _label_faults(
@@ -265,8 +270,9 @@ def _nothing_joined(tally: Tally, option: str) -> str:
     """
     if not tally.listed:
         ignored = ", ".join(f"{n} {kind}" for kind, n in sorted(tally.ignored.items()))
-        passed_over = f" (passed over: {ignored})" if ignored else ""
-        return f"no images found{passed_over}; check --images"
+        if not ignored:
+            return "no images found; check --images"
+        return f"no images found (passed over: {ignored}); check --images. {_OTHER_FILES}"
     if excluded := tally.dead[Reason.EXCLUDED]:
         return f"no sample is left: --exclude names all {excluded} images with a label"
     none = f"none of {tally.listed} images"
@@ -332,12 +338,17 @@ def _nearest(rows: Sequence[str], images: Sequence[str]) -> str:
     pairs = []
     for row in rows:
         for image in images:
+            if unicodedata.normalize("NFC", row) == unicodedata.normalize("NFC", image):
+                return (
+                    f"The row {row!a} and the image {image!a} differ only in their Unicode form: "
+                    "write one of them as the other, with unicodedata.normalize in Python. "
+                )
             if image.endswith(f"/{row}"):
                 folder = image.removesuffix(row)
                 return f"The row {row!r} would name the image {image!r} if --images named its folder {folder}. "
             pairs.append((difflib.SequenceMatcher(None, row, image).ratio(), row, image))
     ratio, row, image = max(pairs, default=(0.0, "", ""))
-    near = f"Nearest to each other are the row {row!a} and the image {image!a}. "
+    near = f"Nearest to each other are the row {row!r} and the image {image!r}. "
     return near if ratio >= _LIKE else ""
 
 

@@ -332,7 +332,10 @@ def segmentation_png(
             "16 bits a pixel, while the first mask has 8; save all masks with as many, as one type "
             "of tensors can contain them"
         )
-    return _grey(_ids(mask, depth if colour_type in (_GREY, 4) else 0), own, bits)
+    ids = _ids(mask, depth if colour_type in (_GREY, 4) else 0)
+    pixels = bytearray(len(ids) * bits // 8)  # the higher of two bytes, which is first, stays 0
+    pixels[bits // 8 - 1 :: bits // 8] = ids
+    return png.grey_png(bytes(pixels), own.width, own.height, bits)
 
 
 def check_size(own: ImageHeader, header: ImageHeader) -> None:
@@ -366,7 +369,7 @@ def panoptic_pngs(
 
     Raises:
       BadImageError: it is no RGB PNG of the image's size, has a segment that is not described, or
-        numbers that 8 bits do not contain.
+        numbers that its bits do not contain.
     """
     own = check(mask)
     check_size(own, header)
@@ -374,9 +377,14 @@ def panoptic_pngs(
         raise _bad("not an RGB PNG, as COCO's panoptic masks are")
     ids = {0: (0, 0)}
     for number, (segment, category, crowd) in enumerate(segments, 1):
-        if max(number, category) > _MAX_UINT8:
+        if category < 0 or max(number, category) > _MAX_UINT8:
             raise _bad(
-                f"segment {number} has the category {category}; 8 bits store numbers up to 255"
+                f"segment {number} has the category {category}; 8 bits store numbers from 0 to 255"
+            )
+        if not 0 <= segment < 1 << 24:
+            raise _bad(
+                f"segment {number} has the id {segment}, expected 0 to 16777215, as a pixel has 24 bits; correct the "
+                "annotation"
             )
         ids[segment] = (0, 0) if crowd else (category, number)
 
@@ -426,10 +434,8 @@ def _grey(ids: Any, own: ImageHeader, bits: int = 8) -> bytes:
     return png.grey_png(ids.astype(f">u{bits // 8}").tobytes(), own.width, own.height, bits)
 
 
-def _ids(mask: bytes, grey_bits: int) -> Any:
-    """An array of the pixels of a mask of one channel, as stored; `grey_bits` is 0 where there is a palette."""
-    import numpy as np
-
+def _ids(mask: bytes, grey_bits: int) -> bytes:
+    """The pixels of a mask of one channel, as stored; `grey_bits` is 0 where there is a palette."""
     image = _opened(mask)
     if image.mode == "LA":
         image = image.getchannel("L")
@@ -437,7 +443,9 @@ def _ids(mask: bytes, grey_bits: int) -> Any:
         image, grey_bits = image.convert("L"), 1
     if image.mode not in ("P", "L") or grey_bits > 8:
         raise _bad(f"pixels of the kind {image.mode}; save masks as grey PNG of 8 bits")
-    return np.asarray(image) // _GREY_STEP.get(grey_bits, 1)
+    step = _GREY_STEP.get(grey_bits, 1)
+    # Without NumPy, which is slow to import and which no other mask of ids needs.
+    return image.tobytes().translate(bytes(value // step for value in range(256)))
 
 
 def _opened(mask: bytes) -> Image.Image:

@@ -44,8 +44,6 @@ _READ = {
     for part in _PARTS
 }
 """Mode, part of its sides that a JPEG is decoded to -> how to read it."""
-cv2.setNumThreads(1)  # in this process, as there is a writer process for each CPU
-
 _CACHED_PARTS = 1024  # most images of a data set are of a few sizes
 _OFF = 0.1  # pixels of the scaled image that its edges may be off
 _HALF = 2  # from this ratio on, areas are averaged
@@ -88,9 +86,16 @@ def rewrite(
     return written or pillow_codec.rewrite(data, opened, geometry, changes)
 
 
+@lru_cache(maxsize=1)
+def _use_one_thread() -> None:
+    """Makes OpenCV use one thread in this process, as there is a writer process for each CPU."""
+    cv2.setNumThreads(1)
+
+
 @contextlib.contextmanager
 def _same_anywhere() -> Iterator[None]:
     """Keeps OpenCV in this thread from using IPP."""
+    _use_one_thread()
     used = cv2.ipp.useIPP()
     cv2.ipp.setUseIPP(False)
     try:

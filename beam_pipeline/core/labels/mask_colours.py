@@ -19,9 +19,8 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.masks import MAX_ID
 from beam_pipeline.core.text import excerpt
 
-_NUMBER = re.compile(
-    r"[0-9]{1,18}"
-)  # Python refuses to parse more than 4,300 digits, and no id has as many
+# Python refuses to parse more than 4,300 digits, and no id has as many.
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _LINES = (
     re.compile(r"(?P<r>\d+)\s+(?P<g>\d+)\s+(?P<b>\d+)\s+(?P<name>\S.*)"),
     re.compile(r"(?P<name>[^:]+):\s*(?P<r>\d+)\s*,\s*(?P<g>\d+)\s*,\s*(?P<b>\d+)\s*(?::.*)?"),

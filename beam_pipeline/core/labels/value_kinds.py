@@ -200,9 +200,8 @@ KINDS = (
     ),
     Kind(
         "bracketed_lists",
-        partial(
-            _mostly, lambda name: name.count("[") != name.count("]")
-        ),  # of lists cut at their commas
+        # Lists cut at their commas.
+        partial(_mostly, lambda name: name.count("[") != name.count("]")),
         "{n} of {of} look like parts of lists in brackets ({some}), each of which would be a class.",
         "Write each list in one cell, in quotes if it has commas, and name the column with --list_column.",
         place=_COLUMN,

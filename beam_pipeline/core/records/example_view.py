@@ -1,6 +1,6 @@
 """A serialized `tf.train.Example` as its values by key, the one way to read an example back; and all of a shard.
 
-Its protobuf messages are built without TensorFlow, from the descriptor in `example.textproto` with the package,
+Its protobuf messages are built without TensorFlow, from the descriptor in `example_descriptor.json` with the package,
 names and field numbers in TensorFlow's `feature.proto` and `example.proto`, in a separate descriptor pool so that
 they never clash with TensorFlow's. The job writes the wire format by hand (`features.py`).
 """
@@ -8,12 +8,13 @@ they never clash with TensorFlow's. The job writes the wire format by hand (`fea
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from beam_pipeline.core.errors import DamagedRecordError
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def _example_class() -> Any:
-    text = Path(__file__).with_name("example.textproto").read_text(encoding="utf-8")
+    file = json.loads(Path(__file__).with_name("example_descriptor.json").read_bytes())
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(text_format.Parse(text, descriptor_pb2.FileDescriptorProto()))
+    pool.Add(descriptor_pb2.FileDescriptorProto(**file))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.Example"))
 
 

@@ -98,13 +98,16 @@ def _item(value: Any) -> tuple[str, Any]:
     raise ValueError(f"a {name} is not a feature; {_EXPECTED}")
 
 
+def _is_scalar(value: Any) -> bool:
+    """True for a scalar of NumPy or PyTorch, except for dates, of which NumPy makes numbers."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return (
+        hasattr(value, "dtype") and kind not in ("M", "m") and not len(getattr(value, "shape", ()))
+    )
+
+
 def _list_value(values: Sequence[Any]) -> FeatureValue:
-    pairs = [
-        _item(
-            value.item() if hasattr(value, "dtype") and not getattr(value, "shape", ()) else value
-        )
-        for value in values
-    ]
+    pairs = [_item(value.tolist() if _is_scalar(value) else value) for value in values]
     kinds, items = {kind for kind, _ in pairs}, tuple(item for _, item in pairs)
     if kinds == {"int64", "float"}:
         kinds, items = {"float"}, tuple(map(float, items))
@@ -113,15 +116,15 @@ def _list_value(values: Sequence[Any]) -> FeatureValue:
     return FeatureValue(next(iter(kinds), ""), items, (len(items),))
 
 
-def _array_value(array: Any) -> FeatureValue | None:
+def _array_value(array: Any) -> FeatureValue:
     """A NumPy array, or one of its scalars, which has the shape ()."""
-    if not array.shape:
-        return feature_value(array.item())
-    if array.dtype.name == "uint8":
+    kind = _ARRAY_KINDS.get(array.dtype.kind, "")
+    if not kind and array.dtype.kind != "O":  # NumPy makes numbers of some dates
+        raise ValueError(f"an array of {array.dtype.name} is not a feature; {_EXPECTED}")
+    if array.dtype.name == "uint8" and array.shape:
         return FeatureValue("bytes", (array.tobytes(),), ())
     listed = _list_value(array.ravel().tolist())
-    kind = listed.kind or _ARRAY_KINDS.get(array.dtype.kind, "")  # without values
-    return FeatureValue(kind, listed.values, tuple(map(int, array.shape)))
+    return FeatureValue(listed.kind or kind, listed.values, tuple(map(int, array.shape)))
 
 
 def _hint(kinds: Iterable[str]) -> str:

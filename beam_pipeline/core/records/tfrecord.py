@@ -54,6 +54,7 @@ FRAMING_BYTES = HEADER_BYTES + FOOTER_BYTES
 MAX_RECORD_BYTES = 1 << 31
 """A record that claims more is damaged or hostile: no protocol buffer is larger."""
 
+_FIRST_BYTES = 64 << 20  # 64 MiB, read at once
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 _GZIP = 16 + zlib.MAX_WBITS
@@ -111,6 +112,14 @@ def _cut_short(where: str, has: int, length: int) -> errors.DamagedRecordError:
     )
 
 
+def _read(file: BinaryIO, length: int) -> bytes:
+    """Reads that many bytes, or all there are: never more at once than came before, as a length may be a lie."""
+    data = file.read(min(length, _FIRST_BYTES))
+    while len(data) < length and (more := file.read(min(length - len(data), len(data)))):
+        data += more
+    return data
+
+
 def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Iterator[bytes]:
     """Yields the data of each record of an (uncompressed) TFRecord stream, checking both CRCs.
 
@@ -131,7 +140,7 @@ def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Ite
             if length <= MAX_RECORD_BYTES:
                 known = f"expected {most} at most"
             raise errors.DamagedRecordError(f"{where}: it claims {length} bytes, {known}")
-        data = file.read(length)
+        data = _read(file, length)
         footer = file.read(FOOTER_BYTES)
         if len(data) < length or len(footer) < FOOTER_BYTES:
             raise _cut_short(where, len(data) + len(footer), length)

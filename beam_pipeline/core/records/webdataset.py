@@ -489,9 +489,8 @@ class ExampleColumns:
         }
         for name, values in of.items():
             if "/" in name or str(values).startswith(f"['{_URL}"):
-                self.fields[f"{schema.OBJECT_PREFIX}{name}"] = [
-                    []
-                ]  # nested, as key points and masks are
+                # Nested, as key points and masks are.
+                self.fields[f"{schema.OBJECT_PREFIX}{name}"] = [[]]
                 continue
             self._add_kind(f"{schema.OBJECTS_COLUMN}.{name}", values)
             lists[name] = values

@@ -328,7 +328,14 @@ def test_a_value_becomes_the_list_of_its_type(value: Any, expected: tuple[Any, .
     assert repr(found and tuple(found)) == repr(expected)
 
 
-@pytest.mark.parametrize("value", [object(), 1j, np.zeros(1, complex)])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(object(), 1j, np.zeros(1, complex), np.longdouble(1), np.void(b"a"), np.ma.masked),
+        *(np.datetime64("2020-01-01", "ns"), np.zeros(1, "datetime64[ns]"), np.zeros(0, "m8[s]")),
+        *([np.datetime64("2020-01-01", "ns")], [np.ma.masked], [np.longdouble(1)]),
+    ],
+)
 def test_anything_else_is_an_error(value: Any) -> None:
     """The message names the type that was found and those that are expected."""
     expected = "is not a feature; expected bytes, str, bool, int, float"

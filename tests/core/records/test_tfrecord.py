@@ -117,6 +117,31 @@ def test_a_length_beyond_the_end_of_the_file_is_damage_however_large(
     assert f"record 0 at byte 0: it claims {length} bytes" in str(error)
 
 
+class _Asking(io.BytesIO):
+    """Lists how many bytes each read asks for."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.asked: list[int | None] = []
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.asked.append(size)
+        return super().read(size)
+
+
+def test_no_more_is_asked_for_than_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long record is read whole, and a length that is a lie takes no memory."""
+    monkeypatch.setattr(tfrecord, "_FIRST_BYTES", 4)
+    record = b"0123456789" * 3
+    file = _Asking(framed(record))
+    assert list(tfrecord.read_records(file, "x")) == [record]
+    assert file.asked == [12, 4, 4, 8, 14, 4, 12]
+    file = _Asking(tfrecord.frame_header(tfrecord.MAX_RECORD_BYTES) + b"01234567")
+    error = raised(DamagedRecordError, lambda: list(tfrecord.read_records(file, "x")))
+    assert str(error).endswith("the file ends inside the record (8 of 2147483652 bytes)")
+    assert file.asked == [12, 4, 4, 8, 4]
+
+
 PLAIN, GZIP = tfrecord.TFRecordFormat(), tfrecord.TFRecordFormat("gzip")
 
 
