@@ -231,14 +231,15 @@ class RepairTask:
 
     def _accept(self, receipt: Receipt) -> None:
         info, entry, letters = receipt.info, self.entry, receipt.dead_letters
-        figures = (info.examples, info.bytes, crc32c_text(info.crc32c))
-        if figures == (entry.examples, entry.bytes, entry.crc32c):
+        crc32c = crc32c_text(info.crc32c)
+        if (info.examples, info.bytes, crc32c) == (entry.examples, entry.bytes, entry.crc32c):
             return
         first = f" ({letters[0].uri}: {letters[0].message})" if letters else ""
         raise ChangedInputsError(
             f"{files.join(self.folder, entry.path)} cannot be rewritten: its images have changed. It would "
-            f"now have {info.examples} examples and {info.bytes} bytes, the manifest lists {entry.examples} "
-            f"and {entry.bytes}{first}. Restore the images, or convert again with --overwrite"
+            f"now have {info.examples} examples, {info.bytes} bytes and the CRC-32C {crc32c}, the manifest "
+            f"lists {entry.examples}, {entry.bytes} and {entry.crc32c}{first}. Restore the images, or convert "
+            "again with --overwrite"
         )
 
 

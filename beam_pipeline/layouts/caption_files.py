@@ -354,9 +354,9 @@ def fields_beside(uri: str) -> dict[str, Any]:
             data = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         return {}
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"the file has more than {MOST_BYTES} bytes; expected a short text")
     try:
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES} bytes; expected a short text")
         return json_fields(data.decode(table_rows.UTF_8))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the {_JSON} beside the caption cannot be used: {error}") from error
@@ -407,7 +407,7 @@ def inspect_sidecars(
         columns={**kinds, **options.columns},
         label_needed=CAPTION_COLUMN not in names,
     )
-    schema, table, nested = inspect_rows(uri, rows, choices, head_of)
+    schema, table, nested = inspect_rows(uri, rows, choices, options.columns, head_of)
     notes = [f"left out, since they are objects or lists of them: {', '.join(nested)}"]
     return schema, table, tuple(notes if nested else ())
 
@@ -416,6 +416,7 @@ def inspect_rows(
     uri: str,
     rows: Sequence[Mapping[str, Any]],
     choices: layout.SourceOptions,
+    asked: Collection[str],
     head_of: further_columns.FileHead = lambda _: None,
 ) -> tuple[LabelSchema, table_rows.LabelTable, Sequence[str]]:
     """Settles the columns of rows of JSON that are in no table.
@@ -424,6 +425,7 @@ def inspect_rows(
       uri: where they are, for messages.
       rows: the first ones.
       choices: the options given, with all that is known of the columns.
+      asked: columns whose kind the user gave, which may contain objects of JSON.
       head_of: looks at files that the columns name.
 
     Returns: the schema; the table that they are rows of; the columns that no feature can contain.
@@ -431,7 +433,7 @@ def inspect_rows(
     Raises:
       UsageError: the columns cannot be told.
     """
-    known = {OBJECTS_COLUMN, *choices.columns}
+    known = {OBJECTS_COLUMN, *asked}
     values = ((name, value) for row in rows for name, value in row.items() if _is_nested(value))
     nested = dict.fromkeys((name for name, _ in values if name not in known), SKIP_KIND)
     choices = replace(choices, columns={**choices.columns, **nested})

@@ -210,10 +210,11 @@ def _task(options: SourceOptions, kind: type[Task], described: Mapping[str, Desc
     if _KEYPOINT_FEATURES in options.object_features:
         names = {points for file in described.values() for points in file.keypoints}
         if len(names) != 1:
-            problem = "different key points in them" if names else "key points in no category"
+            problem = f"key points in no category; name {_KEYPOINTS}*{_JSON} with --labels"
+            if names:
+                problem = "categories with different key points; convert those with the same ones on their own"
             raise errors.UsageError(
-                f"--object_features {_KEYPOINT_FEATURES}: {text.some(list(described))} have {problem}; name "
-                f"{_KEYPOINTS}*{_JSON} with --labels"
+                f"--object_features {_KEYPOINT_FEATURES}: {text.some(list(described))} have {problem}"
             )
         (keypoints,) = names
     if all(_LVIS.search(posixpath.basename(uri)) for uri in described):

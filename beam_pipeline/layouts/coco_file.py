@@ -10,7 +10,6 @@ image depends on the task; see `coco_tasks.py`. Source: https://cocodataset.org/
 
 from __future__ import annotations
 
-import io
 import marshal
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
@@ -150,10 +149,10 @@ class _Content:
 
     def annotations_of(self, image_id: Id) -> list[Any]:
         """Returns what `parse` returned of the annotations of an image."""
-        packed = self.packed.get(image_id, b"")
-        file, parsed = io.BytesIO(packed), []
-        while file.tell() < len(packed):
-            parsed.append(marshal.load(file))  # noqa: S302, packed above
+        packed, parsed = memoryview(self.packed.get(image_id, b"")), []
+        while packed:  # loads() reads the first value only
+            parsed.append(marshal.loads(packed))  # noqa: S302, packed above
+            packed = packed[len(marshal.dumps(parsed[-1], _MARSHAL)) :]
         return parsed
 
     def without_image(self) -> Iterator[DeadLetter]:

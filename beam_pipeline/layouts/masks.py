@@ -102,6 +102,7 @@ class Masks:
         of_objects: tuple[schema.Column, ...] = ()
         if sets and (not given or given == {*folders}):
             images = image_roots([f"{folder}/{IMAGES}" for folder in sets])
+            class_masks = image_roots(folders, option="--masks")
             lists = read_split_lists([f"{folder}/{LISTS}" for folder in sets], LISTED)
             if len(sets) == 1 and tree.has_folder(f"{sets[0]}/{OBJECTS}") and not colours:
                 folders.append(f"{sets[0]}/{OBJECTS}")
@@ -117,10 +118,12 @@ class Masks:
                 known = tuple((name, i) for i, name in enumerate(VOC_CLASSES))
         else:
             pairs = _given_pairs(options) if options.masks else _pairs_in_images(options)
-            images, masks = without(pairs.images, pairs.masks), _known_kind(pairs)
+            images = without(pairs.images, pairs.masks)
+            class_masks = masks = _known_kind(pairs)
             reader, notes = MaskReader(pairs.names.names), _notes(pairs.names)
             notes += [] if colours else _only_black_and_white(masks)
-        of_classes = schema.segmentation_column("class", required=True, bits=_bits(masks, colours))
+        bits = _bits(class_masks, colours)
+        of_classes = schema.segmentation_column("class", required=True, bits=bits)
         ids = colours.ids if colours else ()
         return layout.Source(
             self.name,

@@ -60,14 +60,15 @@ def root_and_pattern(path: str, option: str) -> tuple[str, str]:
     """Returns (folder, pattern below it); the pattern is empty for all images of the folder."""
     if not path.strip():
         raise UsageError(f"{option}: an empty path")
-    uri = files.canonical(path).removesuffix("/**") or "/"
+    uri = files.canonical(path)
+    folder = uri.removesuffix("/**") or "/"
     if is_remote(uri):
-        is_image = posixpath.splitext(uri)[1].lower() in IMAGE_EXTENSIONS
-        is_folder, is_file = not has_glob(uri) and not is_image, not has_glob(uri) and is_image
+        is_file = not has_glob(uri) and posixpath.splitext(uri)[1].lower() in IMAGE_EXTENSIONS
+        is_folder = not has_glob(folder) and not is_file
     else:
-        is_folder, is_file = os.path.isdir(uri), os.path.lexists(uri)
+        is_folder, is_file = os.path.isdir(folder), os.path.lexists(uri)
     if is_folder:
-        return uri, ""
+        return folder, ""
     if is_file:
         return posixpath.dirname(uri), glob.escape(posixpath.basename(uri))
     if not has_glob(uri):
@@ -94,6 +95,11 @@ def label_files(paths: Sequence[str], option: str = "--labels") -> list[str]:
                 raise UsageError(f"{option} {path}: {match} is a folder; expected a CSV file")
         uris.update(matches)
     return sorted(uris)
+
+
+def matching_files(uri: str) -> list[str]:
+    """The URIs of the files that a path or glob names, without folders on this machine. Raises OSError."""
+    return [match for match in _matches(uri) if is_remote(match) or os.path.isfile(match)]
 
 
 def _matches(uri: str) -> list[str]:
@@ -176,7 +182,7 @@ def _archives(path: str) -> dict[str, str]:
         return _folder_of_archives(uri)
     if not archive_kind(uri):
         return {}
-    matches = [match for match in _matches(uri) if is_remote(match) or os.path.isfile(match)]
+    matches = matching_files(uri)
     if not matches:
         raise UsageError(f"--images {path}: no such archive{'s' if has_glob(uri) else ''}")
     folder = posixpath.dirname(uri) if matches == [uri] else split_pattern(uri)[0]

@@ -405,7 +405,8 @@ class Supervisely(image_records.ImageFileLayout):
     def _object(self, each: Any) -> LabelledObject | str:
         kind, label = entries.text_at(each, "geometryType"), entries.text_at(each, "classTitle")
         attributes = {name: 1 if value is None else value for name, value in _tags(each)}
-        points = entries.points_at(each, "points", "exterior")
+        is_flat = kind in ("polygon", "rectangle")
+        points = entries.points_at(each, "points", "exterior") if is_flat else []
         if kind == "bitmap":
             origin = entries.numbers(members(each, "bitmap", "origin"), "x and y", 2)
             data = members(each, "bitmap", "data")

@@ -200,6 +200,15 @@ def beginning(uri: str, size: int = _HEAD_BYTES) -> bytes:
         return b""
 
 
+def image_names(folder: str) -> Iterator[str]:
+    """Yields the names of all images in a folder, in no order; in a bucket, of the first ones."""
+    if is_remote(folder):
+        yield from names_in(folder).images
+        return
+    with suppress(OSError), os.scandir(folder) as entries:
+        yield from (entry.name for entry in entries if _is_image(entry.name))
+
+
 def _is_image(name: str) -> bool:
     """True if a file's extension is an image's; folders contain a million, so this is no `splitext`."""
     dot = name.rfind(".")

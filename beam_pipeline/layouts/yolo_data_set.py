@@ -93,7 +93,7 @@ class DataSet:
         pairs = [] if is_yaml or description else folder_pairs_in(uri)
         if description:
             base, pairs = description.folder, self._described_pairs(description)
-        else:
+        elif pairs:
             if len(pairs) == 1 and pairs[0].images != pairs[0].labels:
                 base = f"{pairs[0].images}/".rpartition(f"/{_IMAGES}/")[0]
                 description = description_in(base) if base != uri else None
@@ -247,9 +247,11 @@ def _labels_of(images: str) -> str:
 
 def _holds_pair(folder: str) -> bool:
     """True if a folder has an image and a label file of the same name."""
-    here = tree.names_in(folder)
-    stems = {name[: -len(_TXT)] for name in here.files if name.lower().endswith(_TXT)}
-    return any(posixpath.splitext(name)[0] in stems for name in here.images)
+    files_here = tree.names_in(folder).files
+    stems = {name[: -len(_TXT)] for name in files_here if name.lower().endswith(_TXT)}
+    return bool(stems) and any(
+        posixpath.splitext(name)[0] in stems for name in tree.image_names(folder)
+    )
 
 
 def topmost(folders: Iterable[str]) -> list[str]:
@@ -336,9 +338,10 @@ def description_in(folder: str) -> Description | None:
       UsageError: there are several, or the usual one is wrong.
     """
     uris = [uri for suffix in YAML_SUFFIXES for uri in tree.files_of(folder, suffix)]
-    usual = [f"{folder}/{name}" for name in USUAL_YAML if f"{folder}/{name}" in uris]
-    descriptions = list(filter(None, map(read_description, usual)))[:1]
-    descriptions = descriptions or list(filter(None, map(read_description, uris)))
+    usual = (f"{folder}/{name}" for name in USUAL_YAML if f"{folder}/{name}" in uris)
+    if first := next(filter(None, map(read_description, usual)), None):
+        return first
+    descriptions = list(filter(None, map(read_description, uris)))
     if len(descriptions) > 1:
         raise UsageError(
             f"{some([description.uri for description in descriptions])} each describe a data set; "
@@ -425,7 +428,7 @@ def _class_names(given: Any, uri: str) -> dict[int, str]:
 
 
 def _keypoints(value: Any, uri: str) -> tuple[int, int] | None:
-    if not value and not isinstance(value, list):
+    if value is None or value == "":
         return None
     try:
         count, dimensions = map(int, value)

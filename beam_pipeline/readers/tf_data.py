@@ -48,7 +48,8 @@ try:
         unconverted,
     )
 except ModuleNotFoundError as error:
-    error.msg += "; reading with tf.data needs TensorFlow: pip install tensorflow"
+    if error.name == "tensorflow":
+        error.msg += "; reading with tf.data needs TensorFlow: pip install tensorflow"
     raise
 
 _CLASS = "image/class/label"

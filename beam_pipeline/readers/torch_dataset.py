@@ -17,7 +17,8 @@ from beam_pipeline.readers.shards import Records, check_shards, records_of_shard
 try:
     import torch
 except ModuleNotFoundError as error:
-    error.msg += "; reading with PyTorch needs PyTorch: pip install torch"
+    if error.name == "torch":
+        error.msg += "; reading with PyTorch needs PyTorch: pip install torch"
     raise
 from torch import distributed
 from torch.utils.data import IterableDataset, get_worker_info

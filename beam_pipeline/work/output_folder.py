@@ -267,7 +267,9 @@ def prepare_output(folder: str, overwrite: bool) -> None:
     try:
         earlier = _earlier_files(folder, paths)
     except errors.ConversionError as error:
-        raise errors.OutputNotEmptyError(f"--overwrite: {error}") from error
+        raise errors.OutputNotEmptyError(
+            f"--overwrite: {error}. Nothing was deleted; choose another folder, or empty this one by hand"
+        ) from error
     unlisted = set(filter(is_ours, receipts)) - earlier
     earlier |= _proved_by_receipts(folder, unlisted)
     strangers = sorted(_strangers(paths, earlier) | (unlisted - earlier))

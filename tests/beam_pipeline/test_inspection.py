@@ -146,6 +146,13 @@ def test_what_cannot_be_read_is_shown(text: str, message: str) -> None:
     assert message in str(raised.value)
 
 
+def test_conditions_of_very_many_characters_are_refused() -> None:
+    """Before they are taken apart."""
+    message = r"^--where has 10002 characters; expected 10000 at most$"
+    with pytest.raises(UsageError, match=message):
+        select.parse_conditions("a=" + "x" * 10_000)
+
+
 def figures_of(*lists: FeatureList) -> select.FeatureFigures:
     figures = select.FeatureFigures()
     for found in lists:

@@ -14,8 +14,10 @@ import shutil
 import struct
 import subprocess
 import termios
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -345,6 +347,8 @@ def test_the_locale_changes_no_byte(
     Path("ö.csv").write_text("bild,label,größe\nä.jpg,猫,ü\nö.jpg,hünd,ö\nc.jpg,hünd,ß\n", "utf-8")
     argv = "convert --images größe --labels ö.csv --key_column bild --output ä --max_bad_fraction 1"
     other = {"LC_ALL": "C", **(PYTHON_KNOWS_NOTHING if locale == "C" else {})}
+    if locale == "latin-1":
+        other = latin_1(tmp_path)
     found = []
     for variables in ({"LC_ALL": "C.UTF-8"}, other):
         done = harness.program(*argv.split(), env={**os.environ, **variables})
@@ -405,9 +409,14 @@ def test_the_time_has_a_rate_where_all_was_written(tmp_path: Path) -> None:
 
 @in_rows
 def test_small_images_are_read_at_their_size(
-    tmp_path: Path, size: tuple[int, int], more: tuple[str, ...], shown: str
+    tmp_path: Path, size: tuple[int, int], more: tuple[str, ...], shown: tuple[int, int]
 ) -> None:
-    """Larger ones at the usual one."""
+    """Larger ones at the usual one; the code in the summary runs as it stands."""
     write_files(str(tmp_path / "photos"), {"cat/1.jpg": picture(size=size)})
     argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", *more]
-    assert f"image_size={shown})" in harness.run_convert(*argv).out
+    code = harness.run_convert(*argv).out.partition("Read it:\n")[2]
+    assert f"image_size={shown})" in code
+    found: dict[str, Any] = {}
+    exec(textwrap.dedent(code), found)
+    ((images, labels),) = found["dataset"]
+    assert (images.shape, labels.numpy().tolist()) == ((1, *shown, 3), [0])

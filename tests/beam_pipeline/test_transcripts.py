@@ -30,7 +30,8 @@ FOLDER = Path(__file__).with_name("transcripts")
 NAMES = sorted(path.stem for path in FOLDER.glob("*.txt"))
 TYPED = re.compile(r"^\$ .*<<END\n(?:> .*\n)+|^[#$] .*\n", re.MULTILINE)
 LEFT_OUT = re.compile(
-    r".* (listed|to write|samples/s, .*)\n|(?<=  time: )[\d.]+ s.*| --writers[ =]0"
+    r"^\d+ images? listed\n|^\d+ samples?, .* to write\n|^.* samples/s, .*\n|(?<=  time: )[\d.]+ s.*| --writers[ =]0",
+    re.MULTILINE,
 )
 
 

@@ -119,9 +119,10 @@ def test_a_file_is_the_row_of_its_image() -> None:
     ]
     bad = LabelRow("a", (None, ()), "unlisted", "/l/a.txt", 3, "a bad line")
     assert row(b"x\n\nbad", "/l/a.txt") == bad
-    assert row(b"0123456789", "/l/a.txt") == bad._replace(
-        line=0, problem="the file has more than 9 bytes"
-    )
+    huge = io.BytesIO(b"0123456789" * 9)
+    problem = "the file has more than 9 bytes"
+    assert [*reader.read(huge, "/l/a.txt")] == [bad._replace(line=0, problem=problem)]
+    assert huge.tell() == 10, "the rest is not read"
     assert row(b"x", "/l/s") is row(b"x", "/l/README.txt") is None
     image = ImageRef("b.c.jpg", "/i/b.c.jpg", 3)
     assert reader.row(image) == LabelRow("b.c.jpg", (None, ()), "train", "", 0)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.layouts import yolo_data_set
+from beam_pipeline.layouts import tree, yolo_data_set
+from beam_pipeline.layouts.label_files import FolderPair
 from tests import harness
 from tests.layouts import data_sets
 
@@ -28,6 +29,16 @@ def test_a_label_file_that_may_not_be_read(coco6: Path) -> None:
     os.chmod(path, 0)
     assert harness.convert("--images", "coco6", "--output", "out", harness.ALL_BAD) == 0
     assert harness.reasons_of("out") == {"train/000000000025.jpg": "bad_label_value"}
+
+
+def test_of_many_images_one_with_labels_is_enough(tmp_path: Path) -> None:
+    """Whichever it is: the last one that the file system names is beyond those that layouts look at."""
+    for number in range(tree.MOST_IMAGES + 100):
+        (tmp_path / f"{number}.jpg").touch()
+    *_, last = os.listdir(tmp_path)
+    (tmp_path / last).with_suffix(".txt").write_text("0 0.5 0.5 0.5 0.5")
+    folder = str(tmp_path)
+    assert yolo_data_set.folder_pairs_in(folder) == [FolderPair(folder, folder)]
 
 
 # --- data.yaml ---------------------------------------------------------------------------------------

@@ -254,6 +254,14 @@ def test_the_samples_of_other_shards_are_compared(first: DataSet, tmp_path: Path
     assert not any(samples.removed or samples.changed for samples in changed)
 
 
+def test_a_shard_among_another_number_of_shards_is_written(tmp_path: Path) -> None:
+    """It may have the same samples, but another number."""
+    one = {"5.bmp": FIRST["5.bmp"]}
+    first = DataSet(tmp_path / "first", one)
+    again = DataSet(tmp_path / "again", one, first.as_earlier, shards=ShardConfig(2))
+    assert again.reused == [False, False]
+
+
 def test_a_split_that_is_gone_has_lost_its_samples(first: DataSet) -> None:
     """Its receipts say which these were."""
     earlier = first.as_earlier

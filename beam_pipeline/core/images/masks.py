@@ -369,7 +369,7 @@ def panoptic_pngs(
 
     Raises:
       BadImageError: it is no RGB PNG of the image's size, has a segment that is not described, or
-        numbers that 8 bits do not contain.
+        numbers that its bits do not contain.
     """
     own = check(mask)
     check_size(own, header)
@@ -377,9 +377,14 @@ def panoptic_pngs(
         raise _bad("not an RGB PNG, as COCO's panoptic masks are")
     ids = {0: (0, 0)}
     for number, (segment, category, crowd) in enumerate(segments, 1):
-        if max(number, category) > _MAX_UINT8:
+        if category < 0 or max(number, category) > _MAX_UINT8:
             raise _bad(
-                f"segment {number} has the category {category}; 8 bits store numbers up to 255"
+                f"segment {number} has the category {category}; 8 bits store numbers from 0 to 255"
+            )
+        if not 0 <= segment < 1 << 24:
+            raise _bad(
+                f"segment {number} has the id {segment}, expected 0 to 16777215, as a pixel has 24 bits; correct the "
+                "annotation"
             )
         ids[segment] = (0, 0) if crowd else (category, number)
 

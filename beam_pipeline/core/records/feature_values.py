@@ -98,13 +98,16 @@ def _item(value: Any) -> tuple[str, Any]:
     raise ValueError(f"a {name} is not a feature; {_EXPECTED}")
 
 
+def _is_scalar(value: Any) -> bool:
+    """True for a scalar of NumPy or PyTorch, except for dates, of which NumPy makes numbers."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return (
+        hasattr(value, "dtype") and kind not in ("M", "m") and not len(getattr(value, "shape", ()))
+    )
+
+
 def _list_value(values: Sequence[Any]) -> FeatureValue:
-    pairs = [
-        _item(
-            value.item() if hasattr(value, "dtype") and not getattr(value, "shape", ()) else value
-        )
-        for value in values
-    ]
+    pairs = [_item(value.tolist() if _is_scalar(value) else value) for value in values]
     kinds, items = {kind for kind, _ in pairs}, tuple(item for _, item in pairs)
     if kinds == {"int64", "float"}:
         kinds, items = {"float"}, tuple(map(float, items))

@@ -254,6 +254,9 @@ def test_panoptic_masks_of_categories_and_instances() -> None:
     [
         (segments(1, 7), SEGMENTS, "pixels of a segment 7"),
         (segments(1, 1), [(1, 256, 0)], "segment 1 has the category 256"),
+        (segments(1, 1), [(1, -1, 0)], "segment 1 has the category -1"),
+        (segments(1, 1), [*SEGMENTS, (1 << 24, 1, 0)], "segment 4 has the id 16777216"),
+        (segments(1, 1), [(-1, 1, 0)], "segment 1 has the id -1"),
         (grey_png(b"\0\0", 2, 1), SEGMENTS, "not an RGB PNG"),
     ],
 )

@@ -48,6 +48,7 @@ MERGERS = {
     "listed": RowMerger(by_folder=True),
     "masks": RowMerger(complete="mask"),
     "unnamed": RowMerger(unnamed=EmptyIfUnnamed()),
+    "folders above": RowMerger(level=2),
 }
 KEEP = {
     "folders": None,

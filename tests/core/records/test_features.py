@@ -333,6 +333,7 @@ def test_a_value_becomes_the_list_of_its_type(value: Any, expected: tuple[Any, .
     [
         *(object(), 1j, np.zeros(1, complex), np.longdouble(1), np.void(b"a"), np.ma.masked),
         *(np.datetime64("2020-01-01", "ns"), np.zeros(1, "datetime64[ns]"), np.zeros(0, "m8[s]")),
+        *([np.datetime64("2020-01-01", "ns")], [np.ma.masked], [np.longdouble(1)]),
     ],
 )
 def test_anything_else_is_an_error(value: Any) -> None:
