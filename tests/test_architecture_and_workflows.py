@@ -106,6 +106,20 @@ def test_no_two_modules_import_each_other() -> None:
     graphlib.TopologicalSorter(edges).prepare()  # raises CycleError, with the modules of the circle
 
 
+def test_no_module_is_assigned_to() -> None:
+    """A local name that reads like a function of another module would replace it for the whole process."""
+    assigned = []
+    for name, path in _modules():
+        imported = {target.rpartition(".")[2] for target in _imports(path)}
+        assigned += [
+            f"{name}, line {node.lineno}: {ast.unparse(node)}"
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+            if isinstance(node.value, ast.Name) and node.value.id in imported
+        ]
+    assert assigned == []
+
+
 def test_no_two_packages_import_each_other() -> None:
     """Taken in the order of their imports, no package comes before itself.
 

@@ -43,7 +43,12 @@ from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import caption_files, heads, layout, tree
 from beam_pipeline.layouts.layout import Source, SourceOptions
-from beam_pipeline.layouts.paths import root_and_pattern, split_notes, split_questions
+from beam_pipeline.layouts.paths import (
+    matching_files,
+    root_and_pattern,
+    split_notes,
+    split_questions,
+)
 from beam_pipeline.layouts.table import table_numbering, unlabelled_notes
 from beam_pipeline.storage import files
 
@@ -162,7 +167,8 @@ def _image_column(uri: str, columns: ParquetColumns, skipped: frozenset[str]) ->
     elif columns.image_lists:
         column = repr(columns.image_lists[0])
         problem = (
-            f": the column {column} contains a list of images in each row; expected one image a row"
+            f": the column {column} contains a list of images in each row; expected one image a row. Write a file with a "
+            "row for each image"
         )
     raise UsageError(f"{uri}{problem}")
 
@@ -341,12 +347,15 @@ def _files_of(path: str) -> list[ParquetFile]:
     if os.path.isfile(uri) or (is_remote(uri) and _is_parquet(uri) and not globs.has_glob(uri)):
         return [ParquetFile(uri, posixpath.basename(uri))]
     folder, pattern = root_and_pattern(path, "--images")
-    matches = globs.glob_regex(pattern or "**").fullmatch
     try:
-        names = [file.name for file in files.list_files(folder)]
+        if pattern:  # which only the folders that it names are read for
+            names = [match[len(folder.rstrip("/")) + 1 :] for match in matching_files(uri)]
+        else:
+            names = [file.name for file in files.list_files(folder)]
+            names = [name for name in names if "/." not in f"/{name}"]
     except OSError as error:
         raise UsageError(f"--images {path} cannot be listed: {error}") from error
-    named = sorted(name for name in names if _is_parquet(name) and matches(name))
+    named = sorted(filter(_is_parquet, names))
     if not named:
         raise UsageError(f"--images {path}: no Parquet files there, whose names end in .parquet")
     return [ParquetFile(files.join(folder, name), name) for name in named]

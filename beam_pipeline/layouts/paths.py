@@ -97,6 +97,11 @@ def label_files(paths: Sequence[str], option: str = "--labels") -> list[str]:
     return sorted(uris)
 
 
+def matching_files(uri: str) -> list[str]:
+    """The URIs of the files that a path or glob names, without folders on this machine. Raises OSError."""
+    return [match for match in _matches(uri) if is_remote(match) or os.path.isfile(match)]
+
+
 def _matches(uri: str) -> list[str]:
     """The URIs of the files that a path or glob names; a bucket is asked for globs only."""
     if is_remote(uri):
@@ -177,7 +182,7 @@ def _archives(path: str) -> dict[str, str]:
         return _folder_of_archives(uri)
     if not archive_kind(uri):
         return {}
-    matches = [match for match in _matches(uri) if is_remote(match) or os.path.isfile(match)]
+    matches = matching_files(uri)
     if not matches:
         raise UsageError(f"--images {path}: no such archive{'s' if has_glob(uri) else ''}")
     folder = posixpath.dirname(uri) if matches == [uri] else split_pattern(uri)[0]

@@ -22,6 +22,7 @@ from beam_pipeline.layouts.paths import LOOKED_AT, first_entries
 from beam_pipeline.layouts.tree import MOST_IMAGES, names_in
 from beam_pipeline.storage.listing import MemberFilter
 
+_TAB = "\t"
 _MOST_FOLDERS, _MOST_REMOTE = 64, 8  # whose names are read
 
 
@@ -203,6 +204,6 @@ def _extension(name: str) -> str:
 def _format_of(table: table_rows.LabelTable) -> str:
     kind, separator = table.format.value, table.delimiter
     if separator:
-        kind += f" with {repr(separator) if separator.strip() else 'tab'} between cells"
+        kind += f" with {'tab' if separator == _TAB else repr(separator)} between cells"
     encoding = table_rows.ENCODING_NAMES.get(table.encoding, table.encoding)
     return f"{kind}, in {encoding}" if encoding else kind

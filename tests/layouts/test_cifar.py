@@ -520,6 +520,15 @@ def test_a_folder_that_cannot_be_looked_into_is_refused(monkeypatch: pytest.Monk
         Cifar10().open(SourceOptions(("gs://bucket/cifar",)))
 
 
+def test_an_archive_of_other_files_is_refused_before_the_job(tmp_path: Path) -> None:
+    """Without the file of names, all of it is read before, so what it lacks is known."""
+    archive = tmp_path / "x.tar.gz"
+    archive.write_bytes(tar_gz(PY, {"readme.html": b""}))
+    assert usage_error(SourceOptions(images=(str(archive),)), "cifar100") == (
+        f"--images: {archive} lacks train, test; download it again"
+    )
+
+
 def test_a_folder_without_some_batches_is_refused_with_their_names(data: Path) -> None:
     """What is there can still be had by naming it."""
     for batch in ("data_batch_2", "data_batch_4", "data_batch_5", "test_batch"):

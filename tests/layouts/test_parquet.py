@@ -147,3 +147,14 @@ def test_a_damaged_file(working_folder: Path) -> None:
     with pytest.raises(ContainerError, match=r"b\.parquet is not a Parquet file, or is damaged"):
         items_of("a.parquet", "b.parquet", "c.parquet")
     assert len([name for name in os.listdir("unpacked") if name.endswith(".images")]) == 1
+
+
+def test_a_glob_lists_only_the_folders_that_it_names(tmp_path: Path) -> None:
+    """A link in it is followed, and one to nowhere in another folder is not met."""
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set/a.parquet").write_bytes(b"")
+    (tmp_path / "all/other").mkdir(parents=True)
+    (tmp_path / "all/linked").symlink_to(tmp_path / "set")
+    (tmp_path / "all/other/gone").symlink_to("nowhere")
+    (file,) = parquet.parquet_files((f"{tmp_path}/all/l*/*.parquet",))
+    assert file == (f"{tmp_path}/all/linked/a.parquet", "linked/a.parquet", "")

@@ -246,6 +246,8 @@ def split_duplicates(images: Iterable[ImageRef]) -> tuple[list[ImageRef], list[D
                 f"has the same path below its root as {', '.join(others)}; rename one of them, or give --images a "
                 "folder above both"
             )
+            if image.aliases:
+                message = f"its archive contains this path {len(others) + 1} times; pack it again, with one"
             dead_letters.append(meeting.join_letter(image, Reason.DUPLICATE_KEY, message))
     return [image for image in images if len(uris_of[image.key]) == 1], dead_letters
 

@@ -128,7 +128,7 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
     if extension not in _EXTENSIONS:
         raise LabelTableError(
             f"{head.uri}: labels are read from .csv, .tsv, .txt, .jsonl, .ndjson, .parquet and arrays in .json, not "
-            f"from this {extension}. Save a spreadsheet as CSV UTF-8; {_PAGE} has commands that write tables"
+            f"from this {extension}. Uncompress it, save a spreadsheet as CSV UTF-8, or write a table; {_PAGE} has commands"
         )
     if excels := _EXCELS_SEPARATOR.fullmatch(first):
         delimiter = excels[1] or _separator_of(second)

@@ -15,6 +15,9 @@ from beam_pipeline.core.listing.folders import FOLDER
 
 _SHOWN_NAMES = 8
 _MOST_FLAGS = 100  # names that still fit into a command
+_MANY = 64  # pixels of the smallest images that people keep in tables
+_PIXEL = re.compile(r"(?:pixel|px?)?_?\d+(?:[x_]\d+)?")
+_RUN_LENGTHS = frozenset(["encodedpixels", "rle", "rle_mask"])  # names on Kaggle
 _FLAGS = (frozenset(["0", "1"]), frozenset(["-1", "1"]))
 _WHOLE = re.compile(r"\d+\.0*")
 _ENOUGH_CELLS = 10
@@ -91,8 +94,10 @@ def unclear_label(
     """
     texts = {name: {*texts_of(filled(values.get(name, ())))} for name in names}
     flags = [name for name in names if any(texts[name] <= flags for flags in _FLAGS if texts[name])]
-    give = "Give"
-    if 1 < len(flags) <= _MOST_FLAGS:
+    give, hint = "Give", _not_read(names)
+    if hint:
+        give = f"{hint}. Otherwise, give"
+    elif 1 < len(flags) <= _MOST_FLAGS:
         give = f"If 1 means that an image has a column's class: --one_hot {','.join(flags)}. Otherwise, give"
     return errors.LabelTableError(
         f"{where}: which of the columns {text.enumerated(names, _SHOWN_NAMES)} is the label? {give} --label_column NAME, "
@@ -110,7 +115,11 @@ def single_column(where: str, keys: Sequence[str]) -> errors.LabelTableError:
 
 
 def check_label(where: str, label: str, cells: Sequence[Any]) -> None:
-    """Raises LabelTableError if the first cells of a label that the user did not name are all objects of JSON."""
+    """Raises LabelTableError if a label that the user did not name is of run lengths, pixels or objects of JSON."""
+    if hint := _not_read([label]):
+        raise errors.LabelTableError(
+            f"{where}: is the column {label!r} the label? {hint}. Otherwise, give --label_column NAME"
+        )
     values = [cell for cell in filled(cells) if cell != []]
     if values and all(map(_is_object, values)):
         raise errors.LabelTableError(
@@ -118,6 +127,22 @@ def check_label(where: str, label: str, cells: Sequence[Any]) -> None:
             f"{shlex.quote(f'{label}:json')} --label_column none keeps them as text; else name another column with "
             "--label_column"
         )
+
+
+def _not_read(names: Sequence[str]) -> str:
+    """What to do about columns of run lengths or of pixels, by their names; empty for others."""
+    lower = {name.lower() for name in names}
+    if lower & _RUN_LENGTHS:
+        return (
+            "It seems to contain masks as run lengths, which are not read. Write a PNG for each image, whose pixels are "
+            "class ids, and name their folder with --masks (docs/datasets/segmentation.md)"
+        )
+    if lower & {"pixel", "pixels"} or len([*filter(_PIXEL.fullmatch, lower)]) >= _MANY:
+        return (
+            "It seems to contain the pixels of images, which are not read; beam_pipeline.convert_samples takes images "
+            "from arrays in Python (docs/datasets/python.md)"
+        )
+    return ""
 
 
 def _is_object(cell: Any) -> bool:
