@@ -351,7 +351,7 @@ def test_the_locale_changes_no_byte(
         other = latin_1(tmp_path)
     found = []
     for variables in ({"LC_ALL": "C.UTF-8"}, other):
-        done = harness.program(*argv.split(), env={**os.environ, **variables})
+        done = harness.program(*argv.split(), env={**os.environ, **variables}, text=False)
         assert done.returncode == 0, done.stderr
         assert harness.reasons_of("ä") == {r"hünd/b\udcff.jpg": "name_not_utf8"}
         found.append((harness.digests("ä"), sorted(os.listdir("ä/.receipts"))))
