@@ -291,7 +291,7 @@ def _source(
     rows = samples.RowSamples(
         ids=names.index(options.row_id) if options.row_id else None,
         group=group.column if group else None,
-        folder="".join(f"{folder}/" for folder in folders) or "/",
+        folder=f"{'/'.join(folders).rstrip('/')}/",
     )
     by_folder = schema.class_by_folder
     columns = (*CLASS_FOLDER_COLUMNS, *schema.columns[1:]) if by_folder else schema.columns

@@ -77,9 +77,10 @@ class MaskNames:
         name = self.addition.image_stem(name) or name
         if self.bare or not folder:
             return name
-        instead = dict(self.folders)
-        parts = [instead.get(part, part) for part in folder.split("/")]
-        return "/".join(filter(None, [*parts, name]))
+        if self.folders:
+            instead = dict(self.folders)
+            folder = "/".join(filter(None, (instead.get(part, part) for part in folder.split("/"))))
+        return f"{folder}/{name}" if folder else name
 
 
 class FoundNames(NamedTuple):
