@@ -41,14 +41,8 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.record_format import Sink
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts import caption_files, heads, layout, tree
+from beam_pipeline.layouts import caption_files, heads, layout, paths, tree
 from beam_pipeline.layouts.layout import Source, SourceOptions
-from beam_pipeline.layouts.paths import (
-    matching_files,
-    root_and_pattern,
-    split_notes,
-    split_questions,
-)
 from beam_pipeline.layouts.table import table_numbering, unlabelled_notes
 from beam_pipeline.storage import files
 
@@ -114,16 +108,16 @@ class Parquet:
         has_path = image in columns.structs
         path = Column(f"{image}.path", ColumnKind.BYTES, "image/filename", required=True)
         reader = ParquetReader(parquet, image, labels, classes, table, schema, has_path)
-        notes = (*split_notes(splits, "files"), *schema.notes, *_notes(schema, left_out, options))
-        doubts = (*split_questions(splits, "files"), *_further_images(columns, image, skipped))
+        notes = (*schema.notes, *_notes(schema, left_out, options))
+        further = _further_images(columns, image, skipped)
         return Source(
             layout=self.name,
             roots=(),
             labels=layout.ContainerLabels(reader, uris),
             examples=LabelledImages((*schema.columns, path) if has_path else schema.columns),
             numbering=_numbering(options, schema, classes),
-            notes=notes,
-            questions=(*schema.questions, *doubts),
+            notes=(*paths.split_notes(splits, "files"), *notes),
+            questions=(*schema.questions, *paths.split_questions(splits, "files"), *further),
             roles=tuple(row for row in schema.roles if row.subject != f"column {ROW}"),
         )
 
@@ -301,14 +295,14 @@ def first_parquet(path: str) -> ParquetFile | None:
     return None
 
 
-def parquet_files(paths: Sequence[str]) -> tuple[ParquetFile, ...]:
-    """All Parquet files that paths, folders and globs name, in the order of their names.
+def parquet_files(images: Sequence[str]) -> tuple[ParquetFile, ...]:
+    """All Parquet files that the paths, folders and globs of --images name, in the order of their names.
 
     Raises:
       UsageError: a path names none, or two files have the same name.
     """
     by_name: dict[str, ParquetFile] = {}
-    for path in paths:
+    for path in images:
         for file in _files_of(path):
             first = by_name.setdefault(file.name, file)
             if first.uri != file.uri:
@@ -346,10 +340,10 @@ def _files_of(path: str) -> list[ParquetFile]:
     uri = files.canonical(path)
     if os.path.isfile(uri) or (is_remote(uri) and _is_parquet(uri) and not globs.has_glob(uri)):
         return [ParquetFile(uri, posixpath.basename(uri))]
-    folder, pattern = root_and_pattern(path, "--images")
+    folder, pattern = paths.root_and_pattern(path, "--images")
     try:
         if pattern:  # which only the folders that it names are read for
-            names = [match[len(folder.rstrip("/")) + 1 :] for match in matching_files(uri)]
+            names = [match[len(folder.rstrip("/")) + 1 :] for match in paths.matching_files(uri)]
         else:
             names = [file.name for file in files.list_files(folder)]
             names = [name for name in names if "/." not in f"/{name}"]
@@ -448,11 +442,8 @@ class ParquetReader:
                 self._check(columns, uri)
                 if unpack_to:
                     _check_space(columns, uri, unpack_to)
-                with (
-                    files.open_output(unpacked)
-                    if unpack_to
-                    else nullcontext(layout.NoSink()) as sink
-                ):
+                target = files.open_output(unpacked) if unpack_to else nullcontext(layout.NoSink())
+                with target as sink:
                     outcomes = layout.held(self._unpack(file, columns, listed, unpacked, sink))
         except errors.LabelTableError as error:
             raise ContainerError(str(error)) from error
@@ -526,15 +517,13 @@ def _rows(
         columns_read = [*([image] if image else ()), *labels]
         for _, batch in numbered_batches(opened, None, rows_at_once=at_once, columns=columns_read):
             images = batch.column(image) if image else pyarrow.nulls(len(batch))
-            paths = pyarrow.nulls(len(images))
+            names = pyarrow.nulls(len(images))
             if image in columns.structs:
                 members = dict(zip((m.name for m in images.type), images.flatten(), strict=True))
-                images, paths = (
-                    members[parquet_columns.BYTES],
-                    members.get(parquet_columns.PATH, paths),
-                )
+                images = members[parquet_columns.BYTES]
+                names = members.get(parquet_columns.PATH, names)
             rows = batch.select(list(labels)).to_pylist() if labels else ({},) * len(images)
-            for data, path, fields in zip(images, paths, rows, strict=True):
+            for data, path, fields in zip(images, names, rows, strict=True):
                 yield data.as_py(), path.as_py(), parquet_columns.json_value(fields)
 
 

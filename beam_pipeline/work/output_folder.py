@@ -365,9 +365,9 @@ def check_unwritten(folder: str, shard_plan: sharding.ShardPlan, *, retries: boo
         )
 
 
-def without_options(run: Mapping[str, Any], paths: Collection[str]) -> Mapping[str, Any]:
+def without_options(run: Mapping[str, Any], option_names: Collection[str]) -> Mapping[str, Any]:
     """The record of a run, without options, and without the feature that depends on the images."""
-    options = {k: v for k, v in run.get("options", {}).items() if k not in paths}
+    options = {k: v for k, v in run.get("options", {}).items() if k not in option_names}
     features = {k: v for k, v in run.get("features", {}).items() if k != ORIENTATION.key}
     return {**run, "options": options, "features": features}
 
