@@ -21,7 +21,9 @@ PAGE = Path(REPOSITORY, "docs/questions.md").read_text(encoding="utf-8")
 
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "row"  # with no other test's label files in the folder above
+    folder.mkdir()
+    monkeypatch.chdir(folder)
 
 
 def asked_of(stderr: str) -> tuple[str, ...]:

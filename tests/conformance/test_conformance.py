@@ -22,7 +22,9 @@ def test_a_row_has_the_recorded_outcome(
 ) -> None:
     """Layout, folders, columns, splits, classes, labels of examples, dead letters and digests of shards; an independent
     parser, where there is one, reads the same samples."""
-    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "row"  # with no other test's label files in the folder above
+    folder.mkdir()
+    monkeypatch.chdir(folder)
     outcome = json.loads(json.dumps(GROUPS[group][name].outcome()))
     assert outcome == expected(group).get(name)
     if parse := PARSERS.get(f"{group}/{name}"):

@@ -10,5 +10,7 @@ import pytest
 @pytest.fixture
 def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, which is the working directory, so that paths are typed as people do."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    folder = tmp_path / "data"  # with no other test's label files in the folder above
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
