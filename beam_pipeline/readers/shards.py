@@ -156,14 +156,10 @@ class Records:
             raise errors.DamagedRecordError(
                 f"{where}: it has {size} bytes, an example has less than 2 GiB"
             )
-        try:
+        with files.naming(where, errors.DamagedRecordError):
             data = b"" if self._remote else self._files.read(uri, size, offset)
             if len(data) < size:
                 data = files.read_image(uri, size, offset)
-        except OSError as error:
-            raise errors.DamagedRecordError(
-                f"{where} cannot be read: {error.strerror or error}"
-            ) from error
         record = tfrecord.unframed(data)
         if record is None:
             several = list(islice(self._format.records(io.BytesIO(data), where), 2))
@@ -216,8 +212,6 @@ def _recorded_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int] 
     """
     from beam_pipeline.work.receipts import read_record_sizes
 
-    if not shard.examples:
-        return ()
     folder, _, name = shard.uri.rpartition("/")
     sizes = read_record_sizes(folder, name)
     if sizes:

@@ -176,14 +176,12 @@ class Planning:
         plan = dataclasses.replace(plan, features=features)
         run = changes.with_settled(run, plan.settled)
         try:
-            self._check_earlier_run(plan, run)
+            with files.naming(folder, errors.OutputError):
+                self._check_earlier_run(plan, run)
             self._note(plan, run)
             return plan
         except errors.ConversionError as error:  # or an earlier run cannot be read
             refusal = errors.Refusal.from_error(error)
-        except OSError as error:
-            reason = f"{folder} cannot be read: {error.strerror or error}"
-            refusal = errors.Refusal.from_error(errors.OutputError(reason), error)
         return dataclasses.replace(plan, refusal=plan.refusal or refusal)
 
     def _record_refusal(self, tally: Tally, schema: FeatureSchema) -> errors.Refusal | None:
@@ -200,13 +198,10 @@ class Planning:
     def _note(self, plan: Plan, run: Mapping[str, Any]) -> None:
         """Notes the plan. Raises OutputError if the folder cannot be written to or has too little space."""
         folder = self.request.folder
-        try:
+        with files.naming(folder, errors.OutputError, "written to"):
             output_folder.write_note(folder, plan, run)
             if self.writes:
                 self._check_space(plan, run)
-        except OSError as error:
-            reason = error.strerror or error
-            raise errors.OutputError(f"{folder} cannot be written to: {reason}") from error
 
     def _check_earlier_run(self, plan: Plan, run: Mapping[str, Any]) -> None:
         """Raises ConversionError if this run would not write what the earlier one did, or over another's."""

@@ -27,10 +27,8 @@ from beam_pipeline.storage import files
 
 def read_note_file(uri: str) -> bytes | None:
     """The content of a file; None if it does not exist. Raises ConversionError."""
-    try:
+    with files.naming(uri):
         return files.read_if_there(uri)
-    except OSError as error:
-        raise errors.ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
 
 
 def read_receipt(folder: str, shard: str) -> Receipt | None:
@@ -126,11 +124,9 @@ class EarlierDataSet:
             only
             and only.inputs.spec.of == inputs.spec.of
             and changes.has_same_outcome(only, inputs)
+            and only.info.codec in ("", codec_here(only.info.codec))  # which encodes images alike
         ):
-            codec = only.info.codec
-            if codec and codec != codec_here(codec):
-                pass  # images would be encoded in another way
-            elif self._is_sound(only):
+            if self._is_sound(only):
                 reusable = only
             else:
                 notes.append(f"{self._uri(only)} is missing or damaged: the shard is written again")
