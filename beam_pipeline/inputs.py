@@ -130,10 +130,8 @@ def _exclusion(path: str) -> Exclusion | None:
     if not path:
         return None
     uri = _STANDARD_INPUT if path == "-" else files.canonical(path)
-    try:
+    with files.naming(f"--exclude {path}", UsageError):
         data = sys.stdin.buffer.read() if path == "-" else files.read_bytes(uri)
-    except OSError as error:
-        raise UsageError(f"--exclude {path} cannot be read: {error.strerror or error}") from error
     return read_exclusion(data, uri)
 
 
@@ -337,10 +335,8 @@ def read_classes(
 
 
 def _read(uri: str, typed: str, *, required: bool) -> bytes | None:
-    try:
+    with files.naming(f"--classes {typed}", UsageError):
         data = files.read_if_there(uri)
-    except OSError as error:
-        raise UsageError(f"--classes {typed} cannot be read: {error.strerror or error}") from error
     if data is None and required:
         raise UsageError(f"--classes {typed}: no file {uri}")
     return data
@@ -444,7 +440,7 @@ def _with_reuse(config: ConvertConfig) -> ConvertConfig:
 def _latest_in(folder: str, config: ConvertConfig) -> str:
     """The newest complete data set in a folder, by the time of its manifest, or empty; the output does not count."""
     versions = []
-    try:
+    with files.naming(f"--reuse {LATEST}{folder}"):
         for name in files.list_folder(folder):  # in buckets, paths of all files
             if is_remote(folder) and not name.endswith(f"/{MANIFEST_NAME}"):
                 continue
@@ -452,8 +448,6 @@ def _latest_in(folder: str, config: ConvertConfig) -> str:
             manifest = files.join(uri, MANIFEST_NAME)
             if uri != config.output and (is_remote(folder) or files.exists(manifest)):
                 versions.append((files.changed_at(manifest), uri))
-    except OSError as error:
-        raise ConversionError(f"--reuse {LATEST}{folder}: {error.strerror or error}") from error
     return max(versions, default=(0, ""))[1]
 
 

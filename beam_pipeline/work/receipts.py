@@ -27,10 +27,8 @@ from beam_pipeline.storage import files
 
 def read_note_file(uri: str) -> bytes | None:
     """The content of a file; None if it does not exist. Raises ConversionError."""
-    try:
+    with files.naming(uri):
         return files.read_if_there(uri)
-    except OSError as error:
-        raise errors.ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
 
 
 def read_receipt(folder: str, shard: str) -> Receipt | None:
