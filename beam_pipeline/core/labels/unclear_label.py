@@ -70,8 +70,8 @@ def choice_problems(
     for name, kind in choices.columns.items():
         column, is_file = f"the column {name!r}", kind in schema.FILE_TYPES
         if name in roles and (is_file or kind == schema.JSON_KIND):
-            content = "objects or lists of lists" if kind == schema.JSON_KIND else "files"
-            yield f"{column} {roles[name]}, so it cannot contain {content}; write a text or a number in each cell"
+            nested = "contain objects or lists of lists; write a text or a number in each cell"
+            yield f"{column} {roles[name]}, so it cannot {f'be of the type {kind} (--columns)' if is_file else nested}"
         if kind == schema.JSON_KIND and name in choices.list_column:
             yield f"{column} is text of JSON (--columns), so it is not split (--list_column)"
         if is_file and name.partition("/")[0] in ("image", "label"):
