@@ -15,12 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from beam_pipeline.core.dataset.plausibility import TEXTS
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels import cells, further_columns, table_rows, typed_rows
 from beam_pipeline.core.labels.schema import OBJECTS_COLUMN, SKIP_KIND, Column
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
-from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.listing.filters import TEXTS, ImageRoot
 from beam_pipeline.core.questions import question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import excerpt, is_utf8, some
