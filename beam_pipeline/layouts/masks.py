@@ -228,7 +228,8 @@ def _colours(options: layout.SourceOptions) -> mask_colours.MaskColours | None:
         return None
     (uri, *_) = label_files([options.mask_colors], "--mask_colors")
     with files.naming(f"--mask_colors {uri}", errors.UsageError):
-        return mask_colours.parse_mask_colours(files.read_bytes(uri), uri)
+        data = files.read_bytes(uri)
+    return mask_colours.parse_mask_colours(data, uri)
 
 
 def _bits(masks: Sequence[ImageRoot], colours: mask_colours.MaskColours | None) -> int:

@@ -338,7 +338,7 @@ def _files_of(path: str) -> list[ParquetFile]:
     if os.path.isfile(uri) or (is_remote(uri) and _is_parquet(uri) and not globs.has_glob(uri)):
         return [ParquetFile(uri, posixpath.basename(uri))]
     folder, pattern = paths.root_and_pattern(path, "--images")
-    with files.naming(f"--images {path}", UsageError, "listed"):
+    with files.naming(f"--images {path}", UsageError, deed="listed"):
         if pattern:  # which only the folders that it names are read for
             names = [match[len(folder.rstrip("/")) + 1 :] for match in paths.matching_files(uri)]
         else:
