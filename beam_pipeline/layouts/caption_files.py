@@ -19,13 +19,13 @@ from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels import cells, further_columns, table_rows, typed_rows
 from beam_pipeline.core.labels.schema import OBJECTS_COLUMN, SKIP_KIND, Column
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
-from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.listing.filters import TEXTS, ImageRoot
 from beam_pipeline.core.questions import question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import label_files, layout, tree
-from beam_pipeline.layouts.nearby import TEXTS, ignored_label_files, is_of_numbers, tables_in
+from beam_pipeline.layouts.nearby import ignored_label_files, is_of_numbers, tables_in
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.table import table_numbering
 from beam_pipeline.storage import files

@@ -128,6 +128,7 @@ class _Sample(webdataset.ExampleColumns):
             self._cannot_use(extension, error)
 
     def _cannot_use(self, extension: str, error: Exception) -> None:
+        self.hashes.setdefault(extension, 0)
         problem = (isinstance(error, OSError) and error.strerror) or error
         self.problem = self.problem or f"its .{extension} cannot be used: {problem}"
 
@@ -405,8 +406,10 @@ class WebDataset:
                 rows.append(sample.row(key, beside, sample.kinds))
                 refs |= {e.ref.key: e.ref for e in beside if isinstance(e.ref, ImageRef)}
         if not rows:
+            broken = (f"of {key}, {each.problem}" for key, each in first.items() if each.problem)
+            problem = next(broken, f"no .{', .'.join(SIDECARS)} beside an image")
             raise UsageError(
-                f"--images {archives[0].uri}: no .{', .'.join(SIDECARS)} beside an image; for class "
+                f"--images {archives[0].uri}: no sample looked at has labels that can be used: {problem}; for class "
                 "folders in archives give --layout class_folders"
             )
         if kinds and all(CLASS_COLUMN not in row for row in rows):  # of examples that we wrote
