@@ -519,12 +519,8 @@ def _names_in(folder: str) -> set[str]:
 @contextmanager
 def opened(uri: str) -> Iterator[BinaryIO]:
     """Opens a file of --labels. Raises LabelTableError, also for an OSError in the block."""
-    try:
-        with files.open_input(uri) as file:
-            yield file
-    except OSError as error:
-        problem = f"--labels {uri} cannot be read: {error.strerror or error}"
-        raise LabelTableError(problem) from error
+    with files.naming(f"--labels {uri}", LabelTableError), files.open_input(uri) as file:
+        yield file
 
 
 def split_of(uri: str) -> str:
