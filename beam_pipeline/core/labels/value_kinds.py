@@ -294,7 +294,7 @@ NAMES = (
     ),
     Kind(
         "images_as_class",
-        partial(_called, path_roles.IMAGES.__contains__),
+        partial(_called, lambda name: name.lower() in path_roles.IMAGES),
         "{first} is one of {of}, but such a name is usual for a folder of images.",
         f"{_CLASS_FOLDERS}.",
         place=FOLDERS,
