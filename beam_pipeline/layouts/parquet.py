@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core import errors, questions, text
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
-from beam_pipeline.core.errors import ContainerError, UsageError
+from beam_pipeline.core.errors import ContainerError, UsageError, reason_of
 from beam_pipeline.core.labels import box_columns, cells, parquet_columns, table_rows, typed_rows
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.parquet_columns import ParquetColumns
@@ -443,9 +443,8 @@ class ParquetReader:
         except errors.LabelTableError as error:
             raise ContainerError(str(error)) from error
         except (OSError, errors.OutputError) as error:
-            problem = (isinstance(error, OSError) and error.strerror) or error
             raise ContainerError(
-                f"{uri} cannot be read, or not be unpacked to {unpack_to}: {problem}"
+                f"{uri} cannot be read, or not be unpacked to {unpack_to}: {reason_of(error)}"
             ) from error
         yield from itertools.chain.from_iterable(outcomes)
 

@@ -27,7 +27,13 @@ from typing import Any, NamedTuple
 
 from beam_pipeline.core.archives import Entry, Member
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
-from beam_pipeline.core.errors import ContainerError, ConversionError, ListingError, UsageError
+from beam_pipeline.core.errors import (
+    ContainerError,
+    ConversionError,
+    ListingError,
+    UsageError,
+    reason_of,
+)
 from beam_pipeline.core.labels import further_columns, schema, table_rows, tables
 from beam_pipeline.core.labels.samples import labelled
 from beam_pipeline.core.labels.typed_rows import typed_row
@@ -129,8 +135,7 @@ class _Sample(webdataset.ExampleColumns):
 
     def _cannot_use(self, extension: str, error: Exception) -> None:
         self.hashes.setdefault(extension, 0)
-        problem = (isinstance(error, OSError) and error.strerror) or error
-        self.problem = self.problem or f"its .{extension} cannot be used: {problem}"
+        self.problem = self.problem or f"its .{extension} cannot be used: {reason_of(error)}"
 
     def divided(self, image: str, columns: Collection[str]) -> tuple[list[_Image], list[_Image]]:
         """Its images, of which one is expected, and the further files beside it.
