@@ -11,12 +11,13 @@ import functools
 import itertools
 import os
 import posixpath
+import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
-from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
+from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, MACOS_FOLDER
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 from beam_pipeline.storage.files import file_system
@@ -33,7 +34,7 @@ IMAGE_FOLDERS = frozenset(
 
 LABEL_FOLDERS = frozenset(
     [
-        *("masks", "segmentationclass", "segmentationobject"),
+        *("masks", "segmentationclass", "segmentationobject", "gtfine"),
         *("labels", "label", "label_2", "annotations", "annotation", "xmls"),
     ]
 )
@@ -46,6 +47,7 @@ MOST_FOLDERS = 50
 _FEW_FOLDERS = 10  # in a folder in a folder
 _PAGE = 1000  # names of a request to a bucket
 _MOST_PAGES = 100  # requests while names are remembered
+_HIDDEN = re.compile(rf"(?:^|/)(?:\.|{MACOS_FOLDER}/)")
 _WHOLE, _ASKED = object(), object()  # keys of what is remembered
 _HEAD_BYTES = 64 << 10
 
@@ -116,14 +118,13 @@ def walk(root: str, most: int) -> Iterator[Folder]:
 
 
 def tree(here: Folder) -> list[Folder]:
-    """Reads a folder and its subfolders, two levels down, without folders of TFRecords."""
-    below = [names_in(folder) for folder in here.folders[:MOST_FOLDERS]]
-    lowest = [names_in(path) for folder in below for path in folder.folders[:_FEW_FOLDERS]]
-    return [
-        folder
-        for folder in (here, *below, *lowest[:MOST_FOLDERS])
-        if not any(".tfrecord" in name for name in folder.files)
-    ]
+    """Reads a folder and its subfolders, three levels down, without folders of TFRecords."""
+    every, level = [here], [here]
+    for most in (MOST_FOLDERS, _FEW_FOLDERS, _FEW_FOLDERS):
+        paths = [path for folder in level for path in folder.folders[:most]]
+        level = [*map(names_in, paths[:MOST_FOLDERS])]
+        every += level
+    return [each for each in every if not any(".tfrecord" in name for name in each.files)]
 
 
 def folders_with_images(here: Folder, levels: int = 3) -> list[str]:
@@ -172,16 +173,6 @@ def homes(name: str, uri: str, places: Sequence[str]) -> list[str]:
     return []
 
 
-def files_of(folder: str, suffix: str) -> list[str]:
-    """Returns the sorted URIs of the files in a folder with a suffix, in any case.
-
-    Args:
-      folder: the folder; one that does not exist or cannot be read counts as empty.
-      suffix: an extension in lower case that is not an image's.
-    """
-    return names_in(folder).of_kind(suffix)
-
-
 def stems_of(folder: str, suffix: str) -> list[str]:
     """Returns the sorted names of all of these files, without extension. Raises OSError for a bucket."""
     if is_remote(folder):
@@ -223,7 +214,7 @@ def _local(folder: str) -> Folder:
         with os.scandir(folder) as entries:
             for entry in entries:
                 name = entry.name
-                if name.startswith("."):
+                if name.startswith(".") or name == MACOS_FOLDER:
                     continue
                 if entry.is_dir():
                     folders.append(entry.path)
@@ -278,7 +269,7 @@ def _pages(folder: str) -> Iterator[tuple[Sequence[str], bool]]:
             listed = system.list_files(folder)
         page = [file.name for file in itertools.islice(listed, _PAGE)]
         last = len(page) < _PAGE
-        names = [name for name in page if name and "/." not in f"/{name}" and name[-1] != "/"]
+        names = [name for name in page if name and not _HIDDEN.search(name) and name[-1] != "/"]
         yield names, last and not skipped
         if last or not system.lists_ranges or not _may_ask():
             return

@@ -146,9 +146,14 @@ class EarlierDataSet:
         try:
             receipt = read_receipt(self.folder, spec.file_name)
         except errors.ConversionError as error:
-            return None, f"{error}: the shard is written again"
+            return None, f"a shard is written again, its samples counted as added: {error}"
         uri = files.join(self.folder, spec.file_name)
-        return receipt, "" if receipt else f"{uri} has no receipt: the shard is written again"
+        return (
+            receipt,
+            ""
+            if receipt
+            else f"{uri} has no receipt: the shard is written again, its samples counted as added",
+        )
 
     def _is_sound(self, receipt: Receipt) -> bool:
         """Tells whether a shard matches its receipt.
@@ -203,11 +208,13 @@ class EarlierShards:
         target = files.join(folder, spec.file_name)
         try:
             taken = files.copy(uri, target, earlier.info.crc32c, new=new)
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):
             taken = False
         if not taken:
             self.reusable = None
-            self.notes.append(f"{uri} was damaged or deleted meanwhile: the shard is written again")
+            self.notes.append(
+                f"{uri} was damaged or deleted meanwhile, or may not be read: the shard is written again"
+            )
             return None
         info = earlier.info._replace(file_name=spec.file_name)
         return replace(earlier, inputs=self.inputs, info=info)

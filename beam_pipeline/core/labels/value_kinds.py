@@ -25,13 +25,13 @@ _FEW_NUMBERS = 3
 
 _FRACTION = re.compile(r"[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+")
 _BOX = re.compile(r"\S+(?: -?\d+(?:\.\d+)?){4}(?: .*)?")
+_OBJECT = re.compile(r"\[?\{.*:.*\}\]?", re.DOTALL)
 _INTEGERS = re.compile(r"\d+( \d+)*")
 _PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
 _FLAGS = frozenset(["0", "1", "0.", "1.", "0.0", "1.0"])
 _MISSING = frozenset(["nan", "NaN", "<NA>", "#N/A", "N/A", "null", "NULL", "?"])
 _MARKS = str.maketrans(dict.fromkeys("[],;", " "))
 _GAPS = re.compile(r"[\s_-]+")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _QUANTITY = re.compile(
     "ages?|angle|amount|area|bmi|boneage|cost|counts?|depth|distance|duration|height|humidity|length|mass"
     "|percentage|price|pressure|ratings?|salary|scores?|speed|steering|temperature|volume|weight|width|year"
@@ -120,7 +120,7 @@ def _fractions(classes: Counts, _: str, *, commas: bool) -> Sequence[str]:
 
 def _quantities(classes: Counts, column: str) -> Sequence[str]:
     """Integers in a column called like a quantity, as `boneage`, not like its classes, as `age_group`."""
-    words = [word.lower() for word in _WORD.findall(column)]
+    words = [word.lower() for word in path_roles.WORDS.findall(column)]
     called = any(map(_QUANTITY.fullmatch, words)) and not any(map(_OF_CLASSES.fullmatch, words))
     enough = called and len(classes) >= _FEW_CLASSES and all_integers(classes)
     return sorted(classes, key=int) if enough else ()
@@ -161,7 +161,7 @@ def _single_class(classes: Counts, _: str) -> Sequence[str]:
     return [*classes] if len(classes) == 1 and sum(classes.values()) >= FEW_IMAGES else ()
 
 
-def _called(test: Callable[[str], bool], classes: Counts, _: str) -> Sequence[str]:
+def _called(test: Callable[[str], object], classes: Counts, _: str) -> Sequence[str]:
     return sorted(filter(test, classes))
 
 
@@ -183,6 +183,13 @@ _CLASS_FOLDERS = (
 )
 
 KINDS = (
+    Kind(
+        "objects",
+        partial(_called, _OBJECT.fullmatch),
+        "{first} is one of {of}, but looks like an object of JSON, not like a class.",
+        option="label_column",
+        value="none",
+    ),
     Kind(
         "flag_rows",
         _flag_rows,
@@ -227,6 +234,14 @@ KINDS = (
         option="columns",
         value="float",
         place=_COLUMN,
+    ),
+    Kind(
+        "run_lengths",
+        lambda classes, _: sorted(classes) if cells.are_run_lengths(classes) else (),
+        "{n} of {of} look like masks as run lengths ({some}), which are not read.",
+        "Write a PNG for each image, whose pixels are class ids, and name their folder with --masks.",
+        place=_COLUMN,
+        sure=True,
     ),
     Kind(
         "boxes_in_cells",
@@ -286,7 +301,7 @@ NAMES = (
     ),
     Kind(
         "images_as_class",
-        partial(_called, path_roles.IMAGES.__contains__),
+        partial(_called, lambda name: name.lower() in path_roles.IMAGES),
         "{first} is one of {of}, but such a name is usual for a folder of images.",
         f"{_CLASS_FOLDERS}.",
         place=FOLDERS,

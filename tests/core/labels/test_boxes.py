@@ -78,9 +78,7 @@ def test_the_first_bad_box_is_named_with_its_line() -> None:
     assert (str(error).split(",")[0], error.line) == ("box 2 (xmin 9", 12)
 
 
-COORDINATES = st.floats(-1e4, 1e4, allow_subnormal=False) | st.sampled_from(
-    [-1.0, 0.0, 1.0, 400.0, 401.0, 1e-300]
-)
+COORDINATES = st.floats(-1e4, 1e4) | st.sampled_from([-1.0, 0.0, 1.0, 400.0, 401.0, 1e-300])
 
 
 @given(st.tuples(*[COORDINATES] * 4), st.integers(1, 10_000), st.integers(1, 10_000), st.booleans())
