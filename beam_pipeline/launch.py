@@ -68,6 +68,7 @@ def interruptible(
       message: called for what the program prints; may cancel a job elsewhere.
       clean_up: called then for what else would be left.
     """
+
     def leave(*_: object) -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C does not wait
         terminal.complain("", f"beam-tfrecord: {message()}")
