@@ -299,7 +299,7 @@ class JoinLabels(beam.PTransform):
         if _BAD in inputs:
             letters.append(batched(inputs[_BAD], "Bad", ImageBatch, dead_letter)[DEAD_LETTERS])
         if keep and self._labels is not None:
-            columns = replace(columns, columns=keep.columns)
+            columns = columns.with_unlabelled()
         samples = beam.FlatMap(_samples, columns, self._labels is None)
         return JoinedSamples(
             joined["samples"] | "Samples" >> samples.with_output_types(ImageSample),

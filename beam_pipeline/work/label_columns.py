@@ -52,6 +52,10 @@ class LabelColumns:
         """Makes samples of images without labels."""
         return samples.KeepUnlabelled.of(self.columns)
 
+    def with_unlabelled(self) -> LabelColumns:
+        """The same, with the mark that tells which images have labels."""
+        return replace(self, columns=self.keeping.columns)
+
     def values(self, labels: Mapping[str, Any]) -> tuple[Any, ...]:
         """The labels in the order of the columns; None for one that is missing. Raises SampleError."""
         return tuple(_value(column, labels.get(column.name)) for column in self.columns)
