@@ -461,6 +461,20 @@ def test_data_sets_are_read_as_one_with_their_shards_in_proportion(tmp_path: Pat
             "classes.cat was 1, is 2; classes.dog was 5, is null",
         ),
         ({"features": {}}, "h is in"),
+        (
+            {
+                "features": {
+                    **MANIFEST["features"],
+                    "boxes": {
+                        "kind": "bytes",
+                        "optional": True,
+                        "shape": [None],
+                        "content": "json",
+                    },
+                }
+            },
+            "boxes was float[], is bytes[] of json",
+        ),
         ({"options": {**MANIFEST["options"], "compression": "none"}}, "format was"),  # type: ignore[dict-item]
     ],
 )

@@ -108,8 +108,6 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
       LabelTableError: it is empty, of an unsupported kind, or lacks a usable header.
     """
     if head.rows is not None:
-        if not head.rows:
-            raise LabelTableError(f"{head.uri}: the file is empty; expected rows")
         return LabelTable(head.uri, Format.PARQUET)
     extension = posixpath.splitext(head.uri)[1].lower()
     data = head.data[:_SPACE_BYTES].lstrip(_BEFORE_JSON) or head.data.strip(_BEFORE_JSON)

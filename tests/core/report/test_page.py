@@ -247,6 +247,11 @@ def test_a_page_is_small_whatever_the_data_set() -> None:
     many = report_page(full(1000, 2, "x", boxes=1700))
     assert len(many) < MOST_BYTES / 2
     assert many.count(b"data:image/jpeg") == 2 * 3 + 16
+    huge = thumbnails.Thumbnail(f"data:image/jpeg;base64,{'a' * MOST_BYTES}", 9, 9)
+    too_large = dataclasses.replace(
+        full(9, 1, "x", boxes=0), tiles={"s0x": [Tile(ShownSample("k"), huge)]}
+    )
+    assert report_page(too_large).count(b"data:image/jpeg") == 0
     most = report_page(full(5000, 60, '"', boxes=0))
     assert len(most) < MOST_BYTES
     assert most.count(b"<tr><th") < MOST_CLASSES + 1500
