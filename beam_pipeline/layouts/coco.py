@@ -370,10 +370,7 @@ def _recognise_labels(paths: Sequence[str]) -> str:
 
 def _begins_as_coco(path: str) -> bool:
     """True if all files of a path begin like COCO's, and are not tables with an object in each line."""
-    try:
-        uris = label_files([path]) if path.lower().endswith(_JSON) else []
-    except (errors.ConversionError, OSError):
-        return False
+    uris = label_files([path]) if path.lower().endswith(_JSON) else []
     heads = [tree.beginning(uri).strip() for uri in uris]
     return bool(heads) and all(_FIRST_MEMBER.match(head) and not _is_table(head) for head in heads)
 

@@ -217,8 +217,6 @@ def _with_columns(head: TableHead, table: LabelTable) -> LabelTable:
     elif repeated:
         names = ", ".join(map(repr, repeated))
         problem = f"the header names {names} more than once; give each column a different name"
-    elif not any(header):
-        problem = "the header is empty; expected column names"
     if problem:
         raise LabelTableError(f"{table.uri}: {problem}")
     return replace(table, header=header)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html as escapes
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -299,6 +300,16 @@ def cells(chart: str) -> list[list[str]]:
     """The texts of a chart's table, a row each."""
     rows = parsed(chart).findall(".//tbody/tr")
     return [["".join(cell.itertext()) for cell in row] for row in rows]
+
+
+def test_numbers_that_are_not_finite_are_counted_beside_a_chart() -> None:
+    """A column of them alone has no chart."""
+    numbers = {"label/a": histogram_of([1.0, 4.0, math.nan]), "label/b": histogram_of([math.nan])}
+    usual = statistics_of(3)
+    statistics = ImageStatistics(3, usual.counts, usual.lengths, numbers)
+    page = report_page(Report(manifest=manifest_of({"train": 3}, {}), statistics=statistics))
+    assert b"2 values, 1 to 4; not finite: 1" in page
+    assert b"label/b" not in page
 
 
 def test_a_histogram_of_numbers_has_few_bars() -> None:
