@@ -58,9 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_USAGE if isinstance(error, errors.UsageError) else EXIT_FAILED
     except BrokenPipeError:  # the reader of our output is gone (`... | head`)
         return EXIT_DONE
-    except (TimeoutError, ConnectionError) as error:  # of a service, and no other error tells of it
+    except OSError as error:  # of a file or a service, and no other error tells of it
         complain(f"{PROGRAM}: error: {error.filename or 'a service'}: {error.strerror or error}")
-        return EXIT_OUTAGE
+        is_outage = isinstance(error, (TimeoutError, ConnectionError))
+        return EXIT_OUTAGE if is_outage else EXIT_FAILED
     return EXIT_DONE if sound else EXIT_FAILED
 
 

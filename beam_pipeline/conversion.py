@@ -17,11 +17,12 @@ import re
 import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core import references, uris
-from beam_pipeline.core.dataset.names import dataset_name
+from beam_pipeline.core.dataset.names import NOTE_NAME, WRITING_NAME, dataset_name
 from beam_pipeline.core.errors import ConversionError, SampleError, UsageError
 from beam_pipeline.core.records import example_source, feature_values, formats, sharding
 from beam_pipeline.dataset import Dataset
@@ -29,10 +30,13 @@ from beam_pipeline.inputs import checked_config, output_folder
 from beam_pipeline.layouts.layout import ContainerLabels, Source
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import Option
-from beam_pipeline.options.output import EngineOptions, OutputOptions, SplitOptions
 from beam_pipeline.startup import importing_beam
 from beam_pipeline.work import job, records
-from beam_pipeline.work.output_folder import delete_incomplete, prepare_output, unpacking_folder
+from beam_pipeline.work.output_folder import (
+    delete_in_incomplete,
+    prepare_output,
+    unpacking_folder,
+)
 
 SAMPLES_LAYOUT = "python"
 
@@ -46,6 +50,18 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 Sample = Mapping[str, Any]
 """Feature's key -> value; `beam_pipeline.core.records.feature_values` tells which values there are."""
+
+
+@contextlib.contextmanager
+def speaking_of_arguments() -> Iterator[None]:
+    """Rewrites options in messages as arguments: `--label_column NAME` as `label_column=NAME`."""
+    try:
+        yield
+    except ConversionError as error:
+        message = as_arguments(str(error))
+        if message == str(error):
+            raise
+        raise type(error)(message, error.given_ids) from error
 
 
 def convert(
@@ -102,10 +118,11 @@ def convert(
         return dataclasses.replace(Dataset.open(config.output), notes=notes, input_roles=roles)
 
 
+@speaking_of_arguments()
 def convert_samples(
     samples: Iterable[Sample] | Callable[[], Iterable[Sample]],
     *,
-    output: str,
+    output: str | os.PathLike[str],
     name: str = "",
     key: str | Callable[[Sample], str] | None = None,
     split: str | Callable[[Sample], str] = references.DEFAULT_SPLIT,
@@ -149,13 +166,11 @@ def convert_samples(
       UsageError: an argument cannot be used, or the output folder is not empty.
       Exception: whatever `samples` raises.
     """
-    folder = output_folder(output)
+    folder = output_folder(os.fspath(output))
     shares = records.fractions_of(splits)
-    options = ConvertOptions(
-        splits=SplitOptions(shares, num_shards=num_shards, shard_size=shard_size, seed=seed),
-        output=OutputOptions(output, name, compression=compression, format=format),
-        engine=EngineOptions(writers=writers),
-    )
+    numbers = {"num_shards": num_shards, "shard_size": shard_size, "seed": seed, "writers": writers}
+    stored = {"output": output, "name": name, "compression": compression, "format": format}
+    options = convert_options({"splits": shares, **numbers, **stored})
     numbering = records.class_numbering(class_names)
     with job.claimed(folder, make=True):
         prepare_output(folder, overwrite)
@@ -182,8 +197,9 @@ def convert_samples(
                 from beam_pipeline.launch import Run  # imports Beam, which takes a second
 
                 Run(config).convert()
-        except BaseException:
-            delete_incomplete(folder)
+        except BaseException:  # notes of a job stay, so that --overwrite knows its files
+            with contextlib.suppress(OSError):
+                delete_in_incomplete(folder, keep={NOTE_NAME, WRITING_NAME})
             raise
     return Dataset.open(folder)
 
@@ -264,6 +280,8 @@ def _value(option: Option, value: Any) -> Any:
     Raises:
       UsageError: it cannot be read.
     """
+    if value is None:
+        return option.default
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if option.is_switch:
@@ -276,9 +294,10 @@ def _value(option: Option, value: Any) -> Any:
     if isinstance(value, Mapping) and parse is not str and not option.repeated:
         separator = ":" if "name:" in option.kind.metavar else "="
         value = ",".join(f"{name}{separator}{item}" for name, item in value.items())
-    if isinstance(value, str) and parse is not str:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if (is_number or isinstance(value, str)) and parse is not str:
         try:
-            value = parse(value)
+            value = parse(str(value))
         except (argparse.ArgumentTypeError, ValueError) as error:
             raise UsageError(f"{option.flag}: {error}") from error
     return (value,) if option.repeated and not isinstance(value, Mapping) else value
@@ -366,18 +385,6 @@ def _plain(value: Any) -> Any:
 
 
 # --- errors ---------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def speaking_of_arguments() -> Iterator[None]:
-    """Rewrites options in messages as arguments: `--label_column NAME` as `label_column=NAME`."""
-    try:
-        yield
-    except ConversionError as error:
-        message = as_arguments(str(error))
-        if message == str(error):
-            raise
-        raise type(error)(message, error.given_ids) from error
 
 
 def as_arguments(message: str) -> str:

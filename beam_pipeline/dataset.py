@@ -32,6 +32,7 @@ from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.storage import files
 
 _SHOWN_CLASSES = 10
+_MOST_WEIGHT = 1_000_000  # each time is an entry of a list
 _SLICE = re.compile(r"(\w+)\[ *(-?\d+%?|-?\d*\.\d+%)? *: *(-?\d+%?|-?\d*\.\d+%)? *\]")
 
 
@@ -71,10 +72,10 @@ def open_to_read(folder: Folders, weights: Sequence[int] | None = None) -> Datas
     if not parts:
         raise UsageError("no data set is named; expected a folder, or several")
     weights = (1,) * len(parts) if weights is None else tuple(weights)
-    if len(weights) != len(parts) or not all(is_count(weight) for weight in weights):
+    if len(weights) != len(parts) or not all(is_count(w) and w <= _MOST_WEIGHT for w in weights):
         raise UsageError(
-            f"weights is {weights!r}, expected {len(parts)} whole numbers from 1 on: how many times a "
-            "pass reads each data set"
+            f"weights is {weights!r}, expected {len(parts)} whole numbers from 1 to {_MOST_WEIGHT}: how many "
+            "times a pass reads each data set"
         )
     return JoinedDatasets(parts[0].path, parts[0].manifest, parts=parts, weights=weights)
 
@@ -130,9 +131,9 @@ def read_manifest(folder: str) -> Manifest:
     try:
         return parse_manifest(files.read_bytes(uri), uri)
     except OSError as error:
-        raise ConversionError(
-            f"{uri} cannot be read ({error.strerror or error}): the folder does not contain a complete data set"
-        ) from error
+        is_missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
+        state = ": the folder does not contain a complete data set" if is_missing else ""
+        raise ConversionError(f"{uri} cannot be read ({error.strerror or error}){state}") from error
 
 
 class Shard(NamedTuple):

@@ -130,10 +130,8 @@ def _exclusion(path: str) -> Exclusion | None:
     if not path:
         return None
     uri = _STANDARD_INPUT if path == "-" else files.canonical(path)
-    try:
+    with files.naming(f"--exclude {path}", UsageError):
         data = sys.stdin.buffer.read() if path == "-" else files.read_bytes(uri)
-    except OSError as error:
-        raise UsageError(f"--exclude {path} cannot be read: {error.strerror or error}") from error
     return read_exclusion(data, uri)
 
 
@@ -337,10 +335,8 @@ def read_classes(
 
 
 def _read(uri: str, typed: str, *, required: bool) -> bytes | None:
-    try:
+    with files.naming(f"--classes {typed}", UsageError):
         data = files.read_if_there(uri)
-    except OSError as error:
-        raise UsageError(f"--classes {typed} cannot be read: {error.strerror or error}") from error
     if data is None and required:
         raise UsageError(f"--classes {typed}: no file {uri}")
     return data

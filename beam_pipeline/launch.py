@@ -24,6 +24,7 @@ from beam_pipeline import beam_patches, pipeline, startup, summary, terminal
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
+from beam_pipeline.core.records import formats
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build, engine_for, import_engine
 from beam_pipeline.storage import files
@@ -208,7 +209,7 @@ class Run:
         return self.engine.interrupt() + hint
 
     def _prepare(self) -> dict[str, int]:
-        """Prepares the output folder; returns the versions of the shards if it contains a data set.
+        """Prepares the output folder; returns the versions of the files if it contains a data set.
 
         Raises:
           OutputError: it cannot be read or written to.
@@ -220,7 +221,7 @@ class Run:
                 output_folder.prepare_resume(config.output, config.run, config.open_options)
             else:
                 output_folder.prepare_output(config.output, output.overwrite)
-            return output_folder.shard_versions(config.output)
+            return output_folder.file_versions(config.output)
         except OSError as error:
             where = f" ({error.filename})" if error.filename else ""
             raise OutputError(
@@ -228,10 +229,10 @@ class Run:
             ) from error
 
     def _report(self, before: Mapping[str, int], seconds: float) -> None:
-        """Says what a complete data set contains, or that none of its shards has changed.
+        """Says what a complete data set contains, or which files were missing if no shard was.
 
         Args:
-          before: the versions of the shards as they were before; empty if there were none.
+          before: the versions of the files as they were before; empty without a data set.
           seconds: the time that it took.
 
         Raises:
@@ -239,8 +240,13 @@ class Run:
         """
         folder = self.config.output
         try:
-            if before and output_folder.shard_versions(folder) == before:
-                terminal.say(f"{folder} is up to date: all is as it was when it was written")
+            now = output_folder.file_versions(folder) if before else {}
+            written = sorted(name for name in now if now[name] != before.get(name))
+            if now and not any(map(formats.is_record_file, written)):
+                missing = f"only {', '.join(written)} had to be written"
+                terminal.say(
+                    f"{folder} is up to date: {missing if written else 'nothing had to be written'}"
+                )
                 return
             summary.print_summary(self.config, seconds)
         except BrokenPipeError:  # the reader of our output has gone

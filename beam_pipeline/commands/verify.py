@@ -121,9 +121,10 @@ def _sharing(folder: str, shard: str) -> str:
         ]
     except OSError:
         return ""
-    places = ", ".join(sharing) or f"a folder outside {above}"
+    places = " and ".join(sharing) or f"a folder outside {above}"
+    share = "share" if len(sharing) > 1 else "shares"
     remedy = " and ".join(f"`beam-tfrecord repair {path}`" for path in sharing) or "find -samefile"
-    return f" {places} shares the damaged file, a hard link of --reuse: {remedy}"
+    return f"; {places} {share} the damaged file, a hard link of --reuse: {remedy}"
 
 
 def _manifest_faults(folder: str, manifest: Manifest) -> Iterator[str]:

@@ -270,3 +270,10 @@ class FailurePolicy:
 
 DEFAULT_POLICY = FailurePolicy()
 """For any engine: the job fails where an error is found, and may be retried."""
+
+
+def reason_of(error: Exception) -> str:
+    """What went wrong, in words that are the same in each version of Python."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    return getattr(error, "strerror", None) or str(error)

@@ -29,18 +29,36 @@ from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.storage import files
 
 CLASS_TEXTS = (
-    *("image/class/text", "image/object/class/text", "label/text", "label_text", "class_name"),
+    "image/class/text",
+    "image/object/class/text",
+    "label/text",
+    "label_text",
+    "class_name",
     "class/text",
 )
 CLASS_IDS = (
-    *("image/class/label", "image/object/class/label", "label", "class", "labels", "image/label"),
+    "image/class/label",
+    "image/object/class/label",
+    "label",
+    "class",
+    "labels",
+    "image/label",
     "class/label",
 )
 """Features that contain classes, ours and other writers', the usual ones first."""
 
 KEYS = (
-    *("image/source_id", "image/filename", "image/id", "source_id", "filename", "file_name"),
-    *("image/file_name", "id", "key", "__key__", "tfds_id"),
+    "image/source_id",
+    "image/filename",
+    "image/id",
+    "source_id",
+    "filename",
+    "file_name",
+    "image/file_name",
+    "id",
+    "key",
+    "__key__",
+    "tfds_id",
 )
 """Features that name a sample."""
 

@@ -15,17 +15,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from beam_pipeline.core.errors import LabelTableError, UsageError
+from beam_pipeline.core.errors import LabelTableError, UsageError, reason_of
 from beam_pipeline.core.labels import cells, further_columns, table_rows, typed_rows
 from beam_pipeline.core.labels.schema import OBJECTS_COLUMN, SKIP_KIND, Column
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
-from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.listing.filters import TEXTS, ImageRoot
 from beam_pipeline.core.questions import question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import label_files, layout, tree
-from beam_pipeline.layouts.nearby import TEXTS, ignored_label_files, is_of_numbers, tables_in
+from beam_pipeline.layouts.nearby import ignored_label_files, is_of_numbers, tables_in
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.table import table_numbering
 from beam_pipeline.storage import files
@@ -305,8 +305,7 @@ class CaptionFormat(label_files.LabelFormat):
             own = {KEY_COLUMN: uri, CAPTION_COLUMN: caption_of(data, self.encoding)}
             fields = {**fields_beside(uri), **own} if self.has_fields else own
         except (OSError, ValueError, RecursionError) as error:
-            problem = isinstance(error, OSError) and error.strerror
-            raise label_files.BadLabelError(problem or str(error)) from error
+            raise label_files.BadLabelError(reason_of(error)) from error
         row = typed_rows.typed_row(uri, fields, replace(self.table, uri=uri), self.schema, 0)
         if row.problem:
             raise label_files.BadLabelError(row.problem)
@@ -359,7 +358,9 @@ def fields_beside(uri: str) -> dict[str, Any]:
             raise ValueError(f"it has more than {MOST_BYTES} bytes; expected a short text")
         return json_fields(data.decode(table_rows.UTF_8))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the {_JSON} beside the caption cannot be used: {error}") from error
+        raise ValueError(
+            f"the {_JSON} beside the caption cannot be used: {reason_of(error)}"
+        ) from error
 
 
 def json_fields(text: str) -> dict[str, Any]:

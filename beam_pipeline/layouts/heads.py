@@ -31,12 +31,8 @@ def head(uri: str) -> table_rows.TableHead:
     Raises:
       LabelTableError: it cannot be read, or contains no rows that can be used.
     """
-    try:
+    with files.naming(f"--labels {uri}", LabelTableError):
         return _read(uri, _HEAD_BYTES)
-    except OSError as error:
-        raise LabelTableError(
-            f"--labels {uri} cannot be read: {error.strerror or error}"
-        ) from error
 
 
 def first_line(uri: str) -> table_rows.TableHead | None:

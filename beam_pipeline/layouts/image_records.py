@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.errors import UsageError, reason_of
 from beam_pipeline.core.labels import cells, schema
 from beam_pipeline.core.labels.box_columns import object_value
 from beam_pipeline.core.labels.classes import ClassNumbering
@@ -489,7 +489,7 @@ class FileRows(LabelFormat):
         try:
             entry = json.loads(data)
         except (ValueError, RecursionError) as error:
-            problem = f"not JSON, as {self.format.title} is: {error}"
+            problem = f"not JSON, as {self.format.title} is: {reason_of(error)}"
             raise BadLabelError(problem, getattr(error, "lineno", 0)) from error
         labelled = self.format.labelled(entry)
         if self.row.is_unlabelled(labelled):

@@ -432,7 +432,9 @@ class FolderLayout:
         is_deep = self.pattern.startswith("**/")
         below = tree.subfolders(folder) if is_deep else []
         inside = [path for path in below if posixpath.basename(path) in _LOOKED_INTO]
-        return [uri for place in (folder, *inside) for uri in tree.files_of(place, self.suffix)]
+        return [
+            uri for place in (folder, *inside) for uri in tree.names_in(place).of_kind(self.suffix)
+        ]
 
     def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises the folders' names, or the first label files in folders of --labels."""
@@ -517,12 +519,8 @@ def _names_in(folder: str) -> set[str]:
 @contextmanager
 def opened(uri: str) -> Iterator[BinaryIO]:
     """Opens a file of --labels. Raises LabelTableError, also for an OSError in the block."""
-    try:
-        with files.open_input(uri) as file:
-            yield file
-    except OSError as error:
-        problem = f"--labels {uri} cannot be read: {error.strerror or error}"
-        raise LabelTableError(problem) from error
+    with files.naming(f"--labels {uri}", LabelTableError), files.open_input(uri) as file:
+        yield file
 
 
 def split_of(uri: str) -> str:

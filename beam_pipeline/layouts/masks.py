@@ -227,11 +227,8 @@ def _colours(options: layout.SourceOptions) -> mask_colours.MaskColours | None:
     if not options.mask_colors:
         return None
     (uri, *_) = label_files([options.mask_colors], "--mask_colors")
-    try:
+    with files.naming(f"--mask_colors {uri}", errors.UsageError):
         data = files.read_bytes(uri)
-    except OSError as error:
-        problem = f"--mask_colors {uri} cannot be read: {error.strerror or error}"
-        raise errors.UsageError(problem) from error
     return mask_colours.parse_mask_colours(data, uri)
 
 

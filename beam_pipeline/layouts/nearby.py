@@ -20,7 +20,9 @@ from beam_pipeline.core import errors, uris
 from beam_pipeline.core.dataset.plausibility import ADVICE
 from beam_pipeline.core.labels import schema, table_rows
 from beam_pipeline.core.labels.cells import text_of
+from beam_pipeline.core.labels.mask_names import find_names
 from beam_pipeline.core.labels.tables import inspect_tables
+from beam_pipeline.core.listing.filters import TABLES, TEXTS, UNREAD
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
@@ -29,18 +31,14 @@ from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import Layout, SourceOptions
 from beam_pipeline.storage import files
 
-TEXTS = (".txt", ".caption")
-"""Extensions of texts beside images: captions, or labels of YOLO and KITTI."""
-
 _LABELS_IN_NAME = re.compile("annot|label|xml")
 
 _LAST_RESORTS = frozenset(["caption_files", "table", "automl", "class_folders"])
-_COCO = re.compile(
-    rb'[\xef\xbb\xbf\s]*\{(?s:.*)"(?:images|annotations|categories)"\s*:\s*\[', re.ASCII
-)
+_COCO = re.compile(rb'[\xef\xbb\xbf\s]*\{(?s:.*)"(?:images|categories)"\s*:\s*\[', re.ASCII)
 _DOCUMENTS = (
     (".json", "coco", "COCO's annotations", _COCO),
     (".xml", "voc", "Pascal VOC's annotations", re.compile(rb"(?s:.*)<annotation[\s>]")),
+    *((extension, "", "", re.compile(b"(?!)")) for extension in UNREAD),
 )
 """(extension, layout, title, beginning of a file) of annotations."""
 
@@ -49,7 +47,6 @@ _OBJECTS = re.compile(rb"^\s*(?:-?\d[\d.]*[\s,]+){4}", re.MULTILINE)  # such as 
 _KITTI_FIELDS = (15, 16)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
-_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 _NO_LABELS = re.compile(r"submission|\Adead_letters[.-]", re.IGNORECASE)
 """Names of tables that are not labels: answers to fill in, as on Kaggle, and reports of a conversion."""
 
@@ -71,11 +68,6 @@ def only_folder(options: SourceOptions) -> str:
 
 def _name(path: str) -> str:
     return posixpath.basename(path).lower()
-
-
-def _beginning(path: str) -> bytes:
-    head = heads.first_line(path)
-    return head.data if head else b""
 
 
 def is_of_numbers(line: str) -> bool:
@@ -264,7 +256,7 @@ class TableLook(NamedTuple):
 
 def tables_in(folder: tree.Folder) -> list[str]:
     """The paths of tables that may contain labels: no submission, no dead letters."""
-    paths = folder.of_kind(*_TABLES)
+    paths = folder.of_kind(*TABLES)
     return [path for path in paths if not _NO_LABELS.search(posixpath.basename(path))]
 
 
@@ -292,9 +284,10 @@ def look_at_tables(paths: Sequence[str]) -> list[TableLook]:
 def class_doubts(options: SourceOptions) -> list[Question]:
     """Asks where other files nearby are reasons why names of folders may not be classes."""
     root = only_folder(options)
-    if not root:
+    here = tree.names_in(root) if root else tree.Folder(root)
+    if not (here.images or here.folders):
         return []
-    here, typed = tree.names_in(root), options.images[0]
+    typed = options.images[0]
     where = typed_path(root, typed)
     for whole in _above(root, options)[:1]:
         name, paths = whole.layout.name, whole.options.images
@@ -311,11 +304,8 @@ def class_doubts(options: SourceOptions) -> list[Question]:
             f"classes: {below[0].why}."
         )
         return [question("data_sets_below", reason, images=paths, layout=layout)]
-    return (
-        [*ignored_label_files(here, typed), *pairs.masks_among(tree.tree(here), typed)]
-        or [*pairs.images_and_masks(here, typed)]
-        or [*pairs.same_names(here, typed)]
-    )
+    ignored = [*ignored_label_files(here, typed), *pairs.masks_among(tree.tree(here), typed)]
+    return ignored or [*pairs.same_names(here, typed)]
 
 
 def ignored_label_files(here: tree.Folder, typed: str) -> list[Question]:
@@ -329,8 +319,13 @@ def ignored_label_files(here: tree.Folder, typed: str) -> list[Question]:
     beside = [
         folder for place in _label_folders(here.path) for folder in tree.tree(tree.names_in(place))
     ]
+    images = {os.path.splitext(name)[0] for folder in inside for name in folder.images}
+    texts = (path for folder in inside for path in folder.of_kind(".txt"))
+    further = [path for path in texts if posixpath.basename(path)[:-4] not in images]
+    looks = (look for look in look_at_tables(further) if len(look.columns) > 1)
+    lists = [look.path for look in looks if look.names_images_in(here.path, by_file_name=True)]
     among = [
-        *_tables(here, [path for folder in inside for path in tables_in(folder)], typed),
+        *_tables(here, [*lists, *(path for folder in inside for path in tables_in(folder))], typed),
         *_documents(here, inside, beside, typed),
     ]
     if not among:
@@ -400,24 +395,25 @@ def _documents(
     for extension, layout, title, pattern in _DOCUMENTS:
         paths = [path for folder in inside for path in folder.of_kind(extension)]
         around = [path for folder in beside for path in folder.of_kind(extension)]
+        ignored = meant = paths or around
+        if not ignored:
+            continue
         if layout == "coco":
-            meant = fitting = [p for p in (*paths, *around) if pattern.match(_beginning(p))]
+            meant = fitting = [p for p in (*paths, *around) if pattern.match(tree.beginning(p))]
             for part in ("instances_", posixpath.basename(here.path)):  # of many, the likeliest
                 meant = [path for path in meant if part in posixpath.basename(path)] or meant
             labels = _as_typed(meant, typed)
         else:
-            meant, labels = paths or around, (typed,)
-            fitting = [path for path in meant[:1] if pattern.match(_beginning(path))]
-            if fitting and not paths:
-                labels = (typed_path(posixpath.dirname(around[0]), typed),)
+            fitting = [path for path in ignored[:1] if pattern.match(tree.beginning(path))]
+            labels = (typed if paths else typed_path(posixpath.dirname(around[0]), typed),)
         if fitting:
             reason = _ignored(meant, typed, title)
             yield question(
                 f"{layout}_ignored", reason, images=(typed,), labels=labels, layout=layout
             )
-        elif paths:
+        else:
             advice = ADVICE[extension][0]
-            yield question(f"{extension[1:]}_ignored", _ignored(paths, typed), advice)
+            yield question(f"{extension[1:]}_ignored", _ignored(ignored, typed), advice)
 
 
 def _text_files(
@@ -426,10 +422,11 @@ def _text_files(
     """A question about text files named like the images, if there are about as many as images."""
     images = {os.path.splitext(name)[0] for folder in inside for name in folder.images}
     paths = [path for folder in (*inside, *beside) for path in folder.of_kind(*TEXTS)]
-    paths = [path for path in paths if posixpath.splitext(posixpath.basename(path))[0] in images]
+    names = find_names([f"{stem}.jpg" for stem in images], [*map(posixpath.basename, paths)]).names
+    paths = [path for path in paths if names.image_name(posixpath.basename(path)) in images]
     if not paths or 2 * len(paths) < len(images):
         return
-    heads_of = [_beginning(path) for path in paths[:_LOOKED_AT]]
+    heads_of = [tree.beginning(path) for path in paths[:_LOOKED_AT]]
     lines = (line.strip() for head in heads_of for line in head.splitlines())
     line = next(filter(None, lines), b"")
     text = line.decode(errors="replace")
@@ -439,25 +436,35 @@ def _text_files(
     )
     labels = sorted({*map(posixpath.dirname, paths)})
     top = posixpath.commonpath(labels)
+    folders = [folder.path for folder in inside if folder.images]
+    above = posixpath.commonpath(folders)
+    alike = {path[len(above) :] for path in folders} == {path[len(top) :] for path in labels}
+    is_repeated = sum(len(folder.images) for folder in inside) > len(images)
+    layout, advice = "caption_files", ""
     if len(line.split()) in _KITTI_FIELDS:  # read from the folders named alone
         layout = "kitti"
     elif _YOLO.fullmatch(line):
         layout = "yolo"
     elif is_of_numbers(text) or any(map(_OBJECTS.search, heads_of)):
+        layout = ""
+    name = {"caption_files": "captions"}.get(layout, layout)
+    if any(names.addition) or not layout:
+        name = "texts"
         advice = (
             "If they are labels, write a table such as filename,label and name it with --labels."
         )
-        yield question("texts_ignored", ignored, advice)
+    elif not (alike or {*labels} <= {*folders}) and is_repeated:
+        advice = "Their folders are called differently: name one of images and that of its labels at a time."
+    if advice:
+        yield question(f"{name}_ignored", ignored, advice)
         return
-    else:
-        layout = "caption_files"
     if layout == "caption_files" and any(f.images and f.path in labels for f in inside):
         labels = []  # captions beside their images
-    elif layout != "kitti" and not f"{here.path}/".startswith(f"{top}/"):
+    images_of = (typed_path(above, typed) if labels and alike else typed,)
+    if labels and layout != "kitti" and not f"{here.path}/".startswith(f"{top}/"):
         labels = [top]
     named = tuple(typed_path(folder, typed) for folder in labels)
-    name = "captions" if layout == "caption_files" else layout
-    yield question(f"{name}_ignored", ignored, images=(typed,), labels=named, layout=layout)
+    yield question(f"{name}_ignored", ignored, images=images_of, labels=named, layout=layout)
 
 
 def _as_typed(paths: Sequence[str], typed: str) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from beam_pipeline.core import errors, questions, references
 from beam_pipeline.core.labels import classes, schema
 from beam_pipeline.core.labels.further_columns import HEAD_BYTES, kind_of_files
+from beam_pipeline.core.labels.mask_names import find_names
 from beam_pipeline.core.labels.path_roles import differ_in_numbers, last_folder_pattern
 from beam_pipeline.core.listing import filters, globs
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
@@ -33,7 +34,7 @@ from beam_pipeline.layouts import label_files, layout, paths, tree
 _FIRST = re.compile(r"(images?|imgs?|im|left|rgb|colou?r|a|before|inputs?|source|lr|low|noisy)\d*")
 """Words in names of the part that is the image; of several such parts, the first by name is."""
 _MASK_NAMES = re.compile(
-    r"mask|ground.?truth|(?<![a-z])gt(?![a-z])|label|annot|segment", re.IGNORECASE
+    r"mask|ground.?truth|(?<![a-z])gt(?![a-z])|label|annot|segment|semantic|instance", re.IGNORECASE
 )
 """Words in names of masks."""
 
@@ -266,30 +267,8 @@ def masks_among(inside: Sequence[tree.Folder], typed: str) -> Iterator[questions
     )
 
 
-def images_and_masks(here: tree.Folder, typed: str) -> Iterator[questions.Question]:
-    """A question about a folder of images beside one of masks, and no other folders of labels."""
-    folders = tree.folders_with_images(here)
-    images = [
-        folder for folder in folders if posixpath.basename(folder).lower() in tree.IMAGE_FOLDERS
-    ]
-    labels = [
-        folder for folder in folders if posixpath.basename(folder).lower() in tree.LABEL_FOLDERS
-    ]
-    if len(images) == len(labels) == 1 and not any(
-        f.files for f in tree.tree(tree.names_in(labels[0]))
-    ):
-        both = enumerated([f"{posixpath.basename(folder)}/" for folder in (*images, *labels)], 2)
-        yield questions.question(
-            "images_and_masks",
-            f"{both} in {label_files.typed_path(here.path, typed)} would become classes, but such names are usual for "
-            "images and a mask for each.",
-            images=(label_files.typed_path(images[0], typed),),
-            masks=(label_files.typed_path(labels[0], typed),),
-        )
-
-
 def same_names(here: tree.Folder, typed: str) -> Iterator[questions.Question]:
-    """A question about the first folders beside each other whose images have the same names, at any level."""
+    """A question about the first folders beside each other with parts of the same samples, at any level."""
     below = [tree.names_in(path) for path in here.folders[:_EXAMPLES]]
     lowest = [tree.names_in(path) for folder in below for path in folder.folders[:_EXAMPLES]]
     scenes = len(below) > 1 and all(_is_scene(_stems(folder.images)) for folder in below)
@@ -312,8 +291,10 @@ def same_names(here: tree.Folder, typed: str) -> Iterator[questions.Question]:
     masks = [name for name in names if _MASK_NAMES.search(name)]
     images = [name for name in names if name not in masks]
     if len(images) == len(masks) == 1:  # anywhere below, if there are further levels
-        path = typed.rstrip("/") + ("/{}" if parent is here else "/**/{}/*")
-        advice, answer = "", {"images": (path.format(*images),), "masks": (path.format(*masks),)}
+        start, end = ("", "") if parent is here else ("**/", "/*")
+        both = [f"{here.path}/{start}{name}{end}" for name in (*images, *masks)]
+        image, mask = (label_files.typed_path(path, typed) for path in both)
+        advice, answer = "", {"images": (image,), "masks": (mask,)}
     elif parts and (scenes or _have_roles((parts.image, *parts.partners))):
         both = [parts.image, *parts.partners]
         described = enumerated(both, _EXAMPLES)
@@ -325,19 +306,22 @@ def same_names(here: tree.Folder, typed: str) -> Iterator[questions.Question]:
         further = tuple(rest)
     reason = (
         f"{enumerated([f'{name}/' for name in names], _EXAMPLES)} in {label_files.typed_path(parent.path, typed)} would become "
-        "classes, but contain images of the same names, as pairs, masks and several views do."
+        "classes, but such names of folders or images are usual for pairs, masks and several views."
     )
     yield questions.Question("same_names_in_folders", reason, advice, answer, further)
 
 
 def _contains_pairs(parent: tree.Folder) -> bool:
-    """True if the folders in a folder contain images of the same names, and probably are parts of samples.
+    """True if the folders in a folder are called like images and masks, or contain images of the same names.
 
     Images of any class are numbered, so that the same numbers are evidence only in folders that are called like
     parts. Other names are evidence, as are names with the same addition, such as `7.png` and `7_mask.png`.
     """
     if parent.images or not 2 <= len(parent.folders) <= tree.MOST_FOLDERS:
         return False
+    called = {posixpath.basename(path).lower() for path in tree.folders_with_images(parent)}
+    if called & tree.IMAGE_FOLDERS and called & tree.LABEL_FOLDERS:
+        return True
     first, *others = (_stems(tree.names_in(path).images) for path in parent.folders)
     may_be_added = len(others) == 1 and len(first) >= _ENOUGH_NAMES
     added = _added(first, others[0]) if may_be_added else ""
@@ -345,19 +329,16 @@ def _contains_pairs(parent: tree.Folder) -> bool:
     if not added and (not same or len(others) * (len(first) - 1) < _ENOUGH_NAMES - 1):
         return False
     names = [posixpath.basename(path) for path in parent.folders]
-    return _have_roles(names) or bool(_MASK_NAMES.search(added)) or not differ_in_numbers(first)
+    images = [name for name in names if not _MASK_NAMES.search(name)]
+    has_roles = len(images) == 1 or _have_roles(names) or bool(_MASK_NAMES.search(added))
+    return has_roles or not differ_in_numbers(first)
 
 
 def _added(first: Collection[str], second: Collection[str]) -> str:
     """What all names in one of two folders have, besides the names in the other; empty if they do not."""
     names, longer = sorted((first, second), key=lambda stems: sum(map(len, stems)))
-    shapes = {min(longer, default="").partition(name) for name in names}
-    for before, mark, after in sorted(shapes):
-        added = before + after
-        fits = mark and {f"{before}{stem}{after}" for stem in names} == longer
-        if fits and any(map(str.isalpha, added)):
-            return added
-    return ""
+    found = find_names([f"{stem}.png" for stem in names], [f"{stem}.png" for stem in longer])
+    return "".join(found.names.addition) * (found.met == 1 and len(names) == len(longer))
 
 
 def _have_roles(names: Iterable[str]) -> bool:

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core import errors, questions, text
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
-from beam_pipeline.core.errors import ContainerError, UsageError
+from beam_pipeline.core.errors import ContainerError, UsageError, reason_of
 from beam_pipeline.core.labels import box_columns, cells, parquet_columns, table_rows, typed_rows
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.parquet_columns import ParquetColumns
@@ -130,16 +130,13 @@ def _beginning(
     Raises:
       UsageError: it cannot be read, or is not a Parquet file.
     """
-    try:
-        with files.open_input(uri) as file:
-            columns = parquet_columns.parquet_columns(file, uri)
-            labels = tuple(name for name in columns.labels if name not in skipped)
-            if not labels:
-                return columns, [{} for _ in range(min(most, columns.rows))]
-            rows = itertools.islice(_rows(file, uri, columns, "", labels), most)
-            return columns, [fields for *_, fields in rows]
-    except OSError as error:
-        raise UsageError(f"--images {uri} cannot be read: {error.strerror or error}") from error
+    with files.naming(f"--images {uri}", UsageError), files.open_input(uri) as file:
+        columns = parquet_columns.parquet_columns(file, uri)
+        labels = tuple(name for name in columns.labels if name not in skipped)
+        if not labels:
+            return columns, [{} for _ in range(min(most, columns.rows))]
+        rows = itertools.islice(_rows(file, uri, columns, "", labels), most)
+        return columns, [fields for *_, fields in rows]
 
 
 def _image_column(uri: str, columns: ParquetColumns, skipped: frozenset[str]) -> str:
@@ -341,14 +338,12 @@ def _files_of(path: str) -> list[ParquetFile]:
     if os.path.isfile(uri) or (is_remote(uri) and _is_parquet(uri) and not globs.has_glob(uri)):
         return [ParquetFile(uri, posixpath.basename(uri))]
     folder, pattern = paths.root_and_pattern(path, "--images")
-    try:
+    with files.naming(f"--images {path}", UsageError, deed="listed"):
         if pattern:  # which only the folders that it names are read for
             names = [match[len(folder.rstrip("/")) + 1 :] for match in paths.matching_files(uri)]
         else:
             names = [file.name for file in files.list_files(folder)]
             names = [name for name in names if "/." not in f"/{name}"]
-    except OSError as error:
-        raise UsageError(f"--images {path} cannot be listed: {error}") from error
     named = sorted(filter(_is_parquet, names))
     if not named:
         raise UsageError(f"--images {path}: no Parquet files there, whose names end in .parquet")
@@ -448,9 +443,8 @@ class ParquetReader:
         except errors.LabelTableError as error:
             raise ContainerError(str(error)) from error
         except (OSError, errors.OutputError) as error:
-            problem = (isinstance(error, OSError) and error.strerror) or error
             raise ContainerError(
-                f"{uri} cannot be read, or not be unpacked to {unpack_to}: {problem}"
+                f"{uri} cannot be read, or not be unpacked to {unpack_to}: {reason_of(error)}"
             ) from error
         yield from itertools.chain.from_iterable(outcomes)
 

@@ -33,7 +33,7 @@ IMAGE_FOLDERS = frozenset(
 
 LABEL_FOLDERS = frozenset(
     [
-        *("masks", "segmentationclass", "segmentationobject"),
+        *("masks", "segmentationclass", "segmentationobject", "gtfine"),
         *("labels", "label", "label_2", "annotations", "annotation", "xmls"),
     ]
 )
@@ -116,14 +116,13 @@ def walk(root: str, most: int) -> Iterator[Folder]:
 
 
 def tree(here: Folder) -> list[Folder]:
-    """Reads a folder and its subfolders, two levels down, without folders of TFRecords."""
-    below = [names_in(folder) for folder in here.folders[:MOST_FOLDERS]]
-    lowest = [names_in(path) for folder in below for path in folder.folders[:_FEW_FOLDERS]]
-    return [
-        folder
-        for folder in (here, *below, *lowest[:MOST_FOLDERS])
-        if not any(".tfrecord" in name for name in folder.files)
-    ]
+    """Reads a folder and its subfolders, three levels down, without folders of TFRecords."""
+    every, level = [here], [here]
+    for most in (MOST_FOLDERS, _FEW_FOLDERS, _FEW_FOLDERS):
+        paths = [path for folder in level for path in folder.folders[:most]]
+        level = [*map(names_in, paths[:MOST_FOLDERS])]
+        every += level
+    return [each for each in every if not any(".tfrecord" in name for name in each.files)]
 
 
 def folders_with_images(here: Folder, levels: int = 3) -> list[str]:
@@ -170,16 +169,6 @@ def homes(name: str, uri: str, places: Sequence[str]) -> list[str]:
         if there := [inner for inner in candidates if has_folder(f"{inner}/{name}")]:
             return there
     return []
-
-
-def files_of(folder: str, suffix: str) -> list[str]:
-    """Returns the sorted URIs of the files in a folder with a suffix, in any case.
-
-    Args:
-      folder: the folder; one that does not exist or cannot be read counts as empty.
-      suffix: an extension in lower case that is not an image's.
-    """
-    return names_in(folder).of_kind(suffix)
 
 
 def stems_of(folder: str, suffix: str) -> list[str]:

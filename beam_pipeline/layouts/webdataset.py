@@ -27,7 +27,13 @@ from typing import Any, NamedTuple
 
 from beam_pipeline.core.archives import Entry, Member
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
-from beam_pipeline.core.errors import ContainerError, ConversionError, ListingError, UsageError
+from beam_pipeline.core.errors import (
+    ContainerError,
+    ConversionError,
+    ListingError,
+    UsageError,
+    reason_of,
+)
 from beam_pipeline.core.labels import further_columns, schema, table_rows, tables
 from beam_pipeline.core.labels.samples import labelled
 from beam_pipeline.core.labels.typed_rows import typed_row
@@ -128,8 +134,8 @@ class _Sample(webdataset.ExampleColumns):
             self._cannot_use(extension, error)
 
     def _cannot_use(self, extension: str, error: Exception) -> None:
-        problem = (isinstance(error, OSError) and error.strerror) or error
-        self.problem = self.problem or f"its .{extension} cannot be used: {problem}"
+        self.hashes.setdefault(extension, 0)
+        self.problem = self.problem or f"its .{extension} cannot be used: {reason_of(error)}"
 
     def divided(self, image: str, columns: Collection[str]) -> tuple[list[_Image], list[_Image]]:
         """Its images, of which one is expected, and the further files beside it.
@@ -405,8 +411,10 @@ class WebDataset:
                 rows.append(sample.row(key, beside, sample.kinds))
                 refs |= {e.ref.key: e.ref for e in beside if isinstance(e.ref, ImageRef)}
         if not rows:
+            broken = (f"of {key}, {each.problem}" for key, each in first.items() if each.problem)
+            problem = next(broken, f"no .{', .'.join(SIDECARS)} beside an image")
             raise UsageError(
-                f"--images {archives[0].uri}: no .{', .'.join(SIDECARS)} beside an image; for class "
+                f"--images {archives[0].uri}: no sample looked at has labels that can be used: {problem}; for class "
                 "folders in archives give --layout class_folders"
             )
         if kinds and all(CLASS_COLUMN not in row for row in rows):  # of examples that we wrote

@@ -43,6 +43,7 @@ README = "readme"
 _BOX = 5  # columns of a class and its box
 _CORNERS = 9  # of a class and four corners
 _LEAST_OUTLINE = 7  # of a class and three points
+_ENOUGH_LINES = 5  # of as many columns each, which outlines rarely have
 _LOOKED_AT, _LOOKED_AT_REMOTE = 50, 10  # label files for guessing the task
 _HEAD_BYTES = 64 << 10
 _MASKS = schema.OBJECT_FEATURES[0]
@@ -138,7 +139,7 @@ def _recognise(path: str) -> str:
 
 def _first_labels(folder: str) -> Iterator[str]:
     """Returns the URIs of some label files of a folder, the same ones each time."""
-    yield from tree.files_of(folder, ".txt")
+    yield from tree.names_in(folder).of_kind(".txt")
     for below in tree.subfolders(folder):
         yield from _first_labels(below)
 
@@ -187,21 +188,23 @@ def _line_format(
       UsageError: key points without a description, or masks without outlines.
     """
     questions = []
+    masks = _MASKS in options.object_features
     task = options.yolo_task or (POSE if data.keypoints else "")
     if not task:
         folders = yolo_data_set.topmost(pair.labels for pair in data.pairs)
         labels = ((uri for uri in _first_labels(f) if uri not in data.skipped) for f in folders)
         first = chain.from_iterable(islice(uris, _LOOKED_AT) for uris in labels)
-        lengths = {length for uri in first for length in _first_lengths(uri) or ()} or {_BOX}
-        is_pose = len(lengths) == 1 and not min(lengths) % 2
-        task = DETECT if lengths == {_BOX} else POSE if is_pose else SEGMENT
-        if lengths == {_CORNERS}:
-            reason = (
-                f"all lines looked at have 9 columns: boxes that are turned ({OBB}) or outlines of "
-                f"four points ({SEGMENT}); give --yolo_task {OBB} or --yolo_task {SEGMENT}"
-            )
-            questions = [Question("turned_boxes_or_outlines", reason)]
-    masks = _MASKS in options.object_features
+        every = [length for uri in first for length in _first_lengths(uri) or ()] or [_BOX]
+        lengths, longest = {*every}, max(every)
+        is_pose = len(lengths) == 1 and not longest % 2
+        task = DETECT if longest < _LEAST_OUTLINE else POSE if is_pose else SEGMENT
+        enough = longest == _CORNERS or (len(every) >= _ENOUGH_LINES and not masks)
+        if task == SEGMENT and len(lengths) == 1 and enough:
+            boxes = f"boxes with key points, which need kpt_shape in {yolo_data_set.USUAL_YAML[0]}"
+            boxes = f"turned boxes (--yolo_task {OBB})" if longest == _CORNERS else boxes
+            reason = f"all lines looked at have {longest} columns: outlines of {longest // 2} points, or {boxes}."
+            advice = f"--yolo_task {SEGMENT} confirms outlines."
+            questions = [Question("boxes_or_outlines", reason, advice)]
     if masks and task != SEGMENT:
         raise UsageError(
             f"--object_features {_MASKS}: the label files lack outlines (--yolo_task is {task})"

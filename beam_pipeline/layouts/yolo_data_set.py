@@ -337,7 +337,7 @@ def description_in(folder: str) -> Description | None:
     Raises:
       UsageError: there are several, or the usual one is wrong.
     """
-    uris = [uri for suffix in YAML_SUFFIXES for uri in tree.files_of(folder, suffix)]
+    uris = tree.names_in(folder).of_kind(*YAML_SUFFIXES)
     usual = (f"{folder}/{name}" for name in USUAL_YAML if f"{folder}/{name}" in uris)
     if first := next(filter(None, map(read_description, usual)), None):
         return first

@@ -305,7 +305,9 @@ def parse_num_shards(text: str) -> int | dict[str, int]:
     shards = _pairs(text, "SPLIT=N") if "=" in text else {"": text.strip()}
     for value in shards.values():
         if not value.isdecimal() or not 1 <= int(value) <= MOST_SHARDS:
-            raise ArgumentTypeError(f"{value!r} is not a number of shards; expected 1 or more")
+            raise ArgumentTypeError(
+                f"{value!r} is not a number of shards; expected 1 to {MOST_SHARDS}"
+            )
     return {name: int(value) for name, value in shards.items()} if "=" in text else int(text)
 
 

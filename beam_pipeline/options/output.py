@@ -118,7 +118,7 @@ class ImageOptions(OptionGroup):
     max_aspect: float | None = option(
         "leave out images whose longer side is more than RATIO times the shorter (default: none)",
         None,
-        Kind("RATIO", float, 1, 1e9),
+        Kind("RATIO", float, 1, 10**9),
     )
     max_pixels: int | None = option(
         "leave out images with more pixels than width x height = N (default: none)",

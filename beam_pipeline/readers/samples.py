@@ -185,7 +185,8 @@ def plan_pixels(
         )
     keys = list(dataset.features)
     if features is not None:
-        keys = [names.get(name) or name for name in features]
+        given = [features] if isinstance(features, str) else features
+        keys = [names.get(name) or name for name in given]
     for key in keys:
         if key not in dataset.features:
             close = difflib.get_close_matches(key, dataset.features, n=1)

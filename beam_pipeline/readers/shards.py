@@ -116,7 +116,7 @@ class Records:
     It may be pickled, and used by several threads and by forked processes.
 
     Args:
-      shards: shards of an indexable format.
+      shards: shards of a format that `has_jumps`.
       record_format: the format.
     """
 

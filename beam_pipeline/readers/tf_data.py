@@ -7,6 +7,7 @@ not pixels. With a cache, which contains pixels, it follows decoding, and shuffl
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,7 +17,7 @@ from typing import Any
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.core.references import DEFAULT_SPLIT
-from beam_pipeline.dataset import Dataset, Folders, Shard, is_count, open_to_read
+from beam_pipeline.dataset import Dataset, Folders, Shard, fingerprint, is_count, open_to_read
 from beam_pipeline.readers.samples import (
     IMAGE,
     MASK,
@@ -153,7 +154,8 @@ def load(
         boolean tensor, False to leave the example out. The features are the ones of `feature_spec`
         without image and mask. The data set then lacks a length.
       cache: True to keep the decoded, resized samples of the first pass in memory, or the path of
-        local files to keep them in; later passes read no shards and decode nothing.
+        local files to keep them in; later passes read no shards and decode nothing. Other shards or
+        options use other files of that path; another `filter` needs another path.
 
     Returns: a data set of known length, unless there is a `filter`. Its iterator can be saved by
       `tf.train.Checkpoint`, except where tf.data lacks a reader for the format of the shards.
@@ -191,7 +193,8 @@ def load(
     records = tf.data.Dataset.zip((records, numbers(seed))) if crop else records
     elements = mapped(records, reader.of_record)
     if cache:
-        elements = ordered(elements.cache("" if cache is True else os.fspath(cache)))
+        read = (fingerprint(shards), plan.keys, pixels, antialias, as_dict)
+        elements = ordered(elements.cache("" if cache is True else _cache_file(cache, read)))
     elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE) if augment else elements
     elements = _batched(elements, reader, max_boxes, batch, drop_remainder=drop_remainder)
     in_order = seed is not None if deterministic is None else deterministic
@@ -202,6 +205,11 @@ def _prefetched(elements: Any, *, in_order: bool) -> Any:
     options = tf.data.Options()
     options.deterministic = in_order
     return elements.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+
+def _cache_file(path: str | os.PathLike[str], read: tuple[Any, ...]) -> str:
+    """The file for samples of these shards and options, so that those of no others are taken for them."""
+    return f"{os.fspath(path)}-{hashlib.sha256(repr(read).encode()).hexdigest()[:16]}"
 
 
 def _check_options(*, as_dict: bool, features: Any, random_crop: Any, cache: Any) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.dataset import Folders, Shard, cut, fingerprint, open_to_read
+from beam_pipeline.core.records import formats
+from beam_pipeline.dataset import Folders, Shard, cut, fingerprint, is_count, open_to_read
 from beam_pipeline.readers import random_access, samples
 from beam_pipeline.readers.shards import Records, check_shards, records_of_shard
 
@@ -92,6 +93,10 @@ class TFRecordDataset(IterableDataset[Any]):
         dtype: str = "uint8",
     ) -> None:
         super().__init__()
+        if shuffle_buffer != 0 and not is_count(shuffle_buffer):
+            raise UsageError(
+                f"shuffle_buffer is {shuffle_buffer!r}, expected a whole number from 0 on"
+            )
         dataset = open_to_read(folder, weights)
         self._shards = dataset.shards(split)
         check_shards(dataset, self._shards)
@@ -172,7 +177,7 @@ class TFRecordDataset(IterableDataset[Any]):
 
     def _at(self, shards: Sequence[Shard], positions: Sequence[int]) -> Iterable[_Record]:
         """The records at some positions, in their order."""
-        if not self._record_format.indexable:
+        if not formats.has_jumps(self._record_format):
             wanted = range(min(positions, default=0), max(positions, default=-1) + 1)
             in_buffer = set(positions)
             records = zip(wanted, self._records(shards, wanted), strict=True)

@@ -104,7 +104,11 @@ def canonical(uri: str) -> str:
         return uri.rstrip("/")
     if uri.startswith("/") and not _NOT_NORMAL.search(uri):  # fast, for a million inventory rows
         return uri
-    return os.path.abspath(os.path.expanduser(uri))
+    try:
+        return os.path.abspath(os.path.expanduser(uri))
+    except FileNotFoundError as error:
+        fault = f"{uri}: the working directory was deleted; change to another one"
+        raise errors.UsageError(fault) from error
 
 
 def join(folder: str, *names: str) -> str:

@@ -467,8 +467,9 @@ def _naming(root: filters.ImageRoot) -> Iterator[None]:
     try:
         yield
     except (errors.BucketError, OSError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise errors.ListingError(f"{root.uri} cannot be listed: {reason}") from error
+        raise errors.ListingError(
+            f"{root.uri} cannot be listed: {errors.reason_of(error)}"
+        ) from error
 
 
 def _list_remote_root(root: filters.ImageRoot, batch_size: int) -> Iterator[filters.Listed]:

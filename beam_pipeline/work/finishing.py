@@ -174,10 +174,9 @@ class DatasetFinisher:
             or min(reports.refusals, default=None, key=errors.refusal_order)
             or too_many_bad(tally, self.max_bad_fraction)
             or accounting_error(plan.shard_plan, tally, reports.shards, listed)
+            or all_filtered(tally, reports.shards)
         )
         if refusal:
-            return refusal
-        if refusal := all_filtered(tally, reports.shards):
             return refusal
         codecs = reports.sums.images.codecs
         if len(codecs) > 1:  # workers, or an earlier run, had other versions

@@ -194,7 +194,9 @@ def _locked(folder: str) -> int:
     claim = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            read_only = os.fstatvfs(claim).f_flag & os.ST_RDONLY
+            code = errno.EROFS if read_only else errno.EACCES
+            raise OSError(code, os.strerror(code))
         end = time.monotonic() + _PATIENCE_S
         while not _locks(claim):
             if time.monotonic() > end:

@@ -403,22 +403,17 @@ def _is_left_by_refusal(folder: str, paths: set[str]) -> bool:
     return inside == [names.WRITING_NAME] and noted_names(folder) == dead_letters
 
 
-def shard_versions(folder: str) -> dict[str, int]:
-    """The version of each shard of a complete data set, to see later which were written again.
+def file_versions(folder: str) -> dict[str, int]:
+    """The version of each file of a complete data set, to see later which were written again.
 
     Empty if the data set is incomplete: no manifest, or a shard is missing or of another length.
     """
     manifest = earlier_manifest(folder)
-    if manifest is None:
+    there = files.files_in(folder) if manifest else {}
+    sizes = {name: file.size for name, file in there.items()}
+    if manifest is None or any(sizes.get(s.path) != s.bytes for s in manifest.shards):
         return {}
-    there = files.files_in(folder)
-    versions = {}
-    for shard in manifest.shards:
-        file = there.get(shard.path)
-        if file is None or file.size != shard.bytes:
-            return {}
-        versions[file.name] = file.version
-    return versions
+    return {name: file.version for name, file in there.items()}
 
 
 def _earlier_files(folder: str, paths: Collection[str]) -> set[str]:
@@ -433,6 +428,7 @@ def _earlier_files(folder: str, paths: Collection[str]) -> set[str]:
     """
     noted = noted_names(folder, names.DELETING_NAME) | noted_names(folder)
     earlier = {name for name in noted if not side_files.gives_way(name)}
+    unfinished = read_note(folder)
     try:
         manifest = earlier_manifest(folder)
     except errors.ConversionError:
@@ -440,13 +436,9 @@ def _earlier_files(folder: str, paths: Collection[str]) -> set[str]:
         if manifest is None:
             raise
     shards = [shard.path for shard in manifest.shards] if manifest else []
-    unsure = (
-        paths
-        if manifest
-        else [name for name in paths if name in noted and side_files.gives_way(name)]
-    )
-    earlier.update(name for name in unsure if _is_side_file(folder, name, manifest))
-    unfinished = read_note(folder)
+    witness = manifest or (None if unfinished else _by_receipts(folder, paths))
+    unsure = paths if witness else [p for p in paths if p in noted and side_files.gives_way(p)]
+    earlier.update(name for name in unsure if _is_side_file(folder, name, witness))
     if unfinished:
         shards += [spec.file_name for spec in unfinished.shard_plan.specs]
         earlier.add(names.DEAD_LETTERS_NAME)
@@ -456,7 +448,7 @@ def _earlier_files(folder: str, paths: Collection[str]) -> set[str]:
 
 
 def _by_receipts(folder: str, paths: Iterable[str]) -> Manifest | None:
-    """What a manifest that cannot be read states of files: the shards with receipts, classes and options.
+    """What a lost or unreadable manifest states of files: the shards with receipts, classes and options.
 
     None if no receipt can be read either, so that nothing tells whose files these are.
     """

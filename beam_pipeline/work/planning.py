@@ -200,13 +200,10 @@ class Planning:
     def _note(self, plan: Plan, run: Mapping[str, Any]) -> None:
         """Notes the plan. Raises OutputError if the folder cannot be written to or has too little space."""
         folder = self.request.folder
-        try:
+        with files.naming(folder, errors.OutputError, "written to"):
             output_folder.write_note(folder, plan, run)
             if self.writes:
                 self._check_space(plan, run)
-        except OSError as error:
-            reason = error.strerror or error
-            raise errors.OutputError(f"{folder} cannot be written to: {reason}") from error
 
     def _check_earlier_run(self, plan: Plan, run: Mapping[str, Any]) -> None:
         """Raises ConversionError if this run would not write what the earlier one did, or over another's."""

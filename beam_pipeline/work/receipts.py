@@ -27,10 +27,8 @@ from beam_pipeline.storage import files
 
 def read_note_file(uri: str) -> bytes | None:
     """The content of a file; None if it does not exist. Raises ConversionError."""
-    try:
+    with files.naming(uri):
         return files.read_if_there(uri)
-    except OSError as error:
-        raise errors.ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
 
 
 def read_receipt(folder: str, shard: str) -> Receipt | None:
@@ -150,9 +148,14 @@ class EarlierDataSet:
         try:
             receipt = read_receipt(self.folder, spec.file_name)
         except errors.ConversionError as error:
-            return None, f"{error}: the shard is written again"
+            return None, f"a shard is written again, its samples counted as added: {error}"
         uri = files.join(self.folder, spec.file_name)
-        return receipt, "" if receipt else f"{uri} has no receipt: the shard is written again"
+        return (
+            receipt,
+            ""
+            if receipt
+            else f"{uri} has no receipt: the shard is written again, its samples counted as added",
+        )
 
     def _is_sound(self, receipt: Receipt) -> bool:
         """Tells whether a shard matches its receipt.
@@ -207,11 +210,13 @@ class EarlierShards:
         target = files.join(folder, spec.file_name)
         try:
             taken = files.copy(uri, target, earlier.info.crc32c, new=new)
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):
             taken = False
         if not taken:
             self.reusable = None
-            self.notes.append(f"{uri} was damaged or deleted meanwhile: the shard is written again")
+            self.notes.append(
+                f"{uri} was damaged or deleted meanwhile, or may not be read: the shard is written again"
+            )
             return None
         info = earlier.info._replace(file_name=spec.file_name)
         return replace(earlier, inputs=self.inputs, info=info)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import resource
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,6 +135,8 @@ def test_the_data_set_knows_what_it_holds(photos: Path, tmp_path: Path) -> None:
         ({"overwrite": "yes"}, "overwrite=True is 'yes', expected True or False"),
         ({"splits": {"train": 0.5}}, "splits: 'train=0.5': the shares add up to 0.5, not to 1"),
         ({"resume": True, "overwrite": True}, "resume=True keeps what overwrite=True removes"),
+        ({"num_shards": 0}, "num_shards: '0' is not a number of shards; expected 1 to 1000000"),
+        ({"seed": 1.5, "layout": None}, "seed: invalid literal for int() with base 10: '1.5'"),
         ({"beam_options": ["--rnner=X"]}, "Apache Beam does not know --rnner=X"),
         ({"labels": 5}, "labels is a int, expected a path or several"),
         ({"labels": [{"filename": object()}]}, "labels contains a object, expected texts"),
@@ -336,6 +339,8 @@ ONE = {"x": 1}
         ([ONE], {"class_names": ["a", ""]}, "expected texts of UTF-8"),
         ([ONE], {"class_names": ["a", 1]}, "expected texts of UTF-8"),
         ([], {}, "not one sample"),
+        ([ONE], {"num_shards": 2.5}, "num_shards: '2.5' is not a number of shards"),
+        ([ONE], {"writers": -1}, "writers is -1, expected 0 to 1000"),
         (cars, {"key": "missing"}, "sample 0: its key (missing) is None"),
         (cars, {"key": "image/class/label"}, "sample 2: its key '0' is an earlier sample's"),
         (cars, {"class_names": ["only"]}, "is 1, expected 0 to 0, as there are 1"),
@@ -361,6 +366,23 @@ def test_an_error_of_the_generator_is_the_persons_own(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError, match="mine"):
         convert_samples(broken, output=str(tmp_path / "out"))
     assert os.listdir(tmp_path / "out") == []
+
+
+def test_what_a_failed_job_left_can_be_overwritten(tmp_path: Path) -> None:
+    """Its shards are there, and its notes tell whose they are; files of 4 kB leave no room for the report."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, limits[1]))
+    try:
+        with pytest.raises(errors.OutputError, match=r"files beside the shards .* File too large"):
+            convert_samples([ONE], output=tmp_path / "out", writers=0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "out-train.tfrecord-00000-of-00001" in os.listdir(tmp_path / "out")
+    with pytest.raises(errors.OutputNotEmptyError, match="overwrite=True to replace"):
+        convert_samples([ONE], output=tmp_path / "out")
+    convert_samples([ONE], output=tmp_path / "out", overwrite=True)
+    convert_samples([ONE], output=tmp_path / "new", name="out")
+    assert digests(tmp_path / "out") == digests(tmp_path / "new")
 
 
 def test_a_data_set_is_replaced_only_when_asked(tmp_path: Path) -> None:

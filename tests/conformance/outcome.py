@@ -17,12 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from beam_pipeline import cli
 from beam_pipeline.commands.convert import ConvertOptions
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.manifest import CHECKSUM_ENTRY, LINES_ENTRY, ROLES_ENTRY, dump_json
 from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, QuestionError
+from beam_pipeline.core.images.png import MAGIC
 from beam_pipeline.core.records.example_view import Example
 from beam_pipeline.core.report.metadata import SCHEMA_NAME
 from beam_pipeline.inputs import check_questions, convert_config
@@ -31,6 +34,9 @@ from tests.harness import dead_letters_of, manifest_of, on_runner
 from tests.pictures import write_files
 
 _ALWAYS = ("--writers", "0", "--name", "d", "--no_card", "--no_report", "--output", "out")
+_FEW_PIXELS = 32
+"""Of a PNG among the labels whose values are compared, not its digest."""
+
 _OF_THE_IMAGE = frozenset(
     f"image/{name}"
     for name in (
@@ -342,6 +348,11 @@ def _labels(example: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
+        if value.startswith(MAGIC):
+            with Image.open(io.BytesIO(value)) as mask:
+                if mask.width * mask.height <= _FEW_PIXELS:
+                    pixels = memoryview(mask.tobytes()).cast("H" if "16" in mask.mode else "B")
+                    return f"{mask.mode} {[*pixels]}"
         text = value.decode("utf-8", "replace")
         return text if len(text) <= 80 else f"sha256 {hashlib.sha256(value).hexdigest()[:16]}"
     return round(value, 6) if isinstance(value, float) else value

@@ -42,7 +42,19 @@ from beam_pipeline.core.images.png import grey_png
 from tests.archives import tar_bytes, zip_bytes
 from tests.conformance.outcome import Row
 from tests.conformance.pages import MAKERS
-from tests.conformance.trees import JPEG, Tree, coco, image, jpeg, masks, paths, png, texts, tiff
+from tests.conformance.trees import (
+    JPEG,
+    Tree,
+    coco,
+    image,
+    jpeg,
+    masks,
+    paths,
+    png,
+    stored_png,
+    texts,
+    tiff,
+)
 from tests.layouts.data_sets import exported
 from tests.layouts.make_parquet import image_of, write_parquet
 from tests.layouts.make_voc import CAT, labelimg_xml
@@ -76,6 +88,19 @@ def _mask(_: str, words: str) -> bytes:
     pixels = [int(values[i % len(values)]) for i in range(width * height)]
     bits = 16 if max(pixels) > 255 else 8
     return grey_png(b"".join(p.to_bytes(bits // 8, "big") for p in pixels), width, height, bits)
+
+
+def _coloured(_: str, words: str) -> bytes:
+    """A PNG, of a palette or rgb, of a size whose pixels are some colours in turn, such as 800000."""
+    kind, size, *colours = words.split()
+    width, height = map(int, size.split("x"))
+    kinds = [bytes.fromhex(colour) for colour in dict.fromkeys(colours)]
+    values = [bytes.fromhex(colours[i % len(colours)]) for i in range(width * height)]
+    of_palette = kind == "palette"
+    pixels = [bytes((kinds.index(value),)) if of_palette else value for value in values]
+    rows = (b"\0" + b"".join(pixels[y * width :][:width]) for y in range(height))
+    fields = (width, height, 8, 3 if of_palette else 2)
+    return stored_png(fields, b"".join(rows), b"".join(kinds) * of_palette)
 
 
 def _ramp(path: str, _: str) -> bytes:
@@ -130,6 +155,7 @@ GENERATORS: Mapping[str, Callable[[str, str], bytes | str]] = {
     "annotation": lambda _, __: CAT,
     "bytes": _escaped,
     "coco": lambda _, names: coco(paths(*names.split())),
+    "coloured": _coloured,
     "copy": lambda path, number: image(int(number), path),
     "cut": lambda path, most: _cut(path)[: int(most)],
     "images": _of_images,

@@ -38,11 +38,16 @@ def bmp(number: int, width: int = 8, height: int = 4) -> bytes:
 
 def png(number: int, width: int = 100, height: int = 80) -> bytes:
     """A grey PNG whose pixels are stored in one uncompressed block."""
-    rows = (b"\0" + bytes((number,)) * width) * height
+    return stored_png((width, height, 8, 0), (b"\0" + bytes((number,)) * width) * height)
+
+
+def stored_png(fields: tuple[int, int, int, int], rows: bytes, palette: bytes = b"") -> bytes:
+    """A PNG of rows that are stored in one block; the fields are width, height, bits a sample and colour type."""
     stored = struct.pack("<BHH", 1, len(rows), len(rows) ^ 0xFFFF) + rows
     data = b"\x78\x01" + stored + struct.pack(">I", zlib.adler32(rows))
     chunks = (
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
+        (b"IHDR", struct.pack(">IIBBBBB", *fields, 0, 0, 0)),
+        *([(b"PLTE", palette)] if palette else []),
         (b"IDAT", data),
         (b"IEND", b""),
     )

@@ -102,7 +102,7 @@ def test_images_files_and_folders_are_told_apart(mixed: Path) -> None:
 
 def test_files_are_found_by_their_extension(mixed: Path) -> None:
     """Upper and lower case are the same."""
-    assert tree.files_of("a", ".txt") == ["a/1.TXT", "a/2.txt"]
+    assert tree.names_in("a").of_kind(".txt") == ["a/1.TXT", "a/2.txt"]
     assert tree.stems_of("a", ".txt") == ["1", "2"]
     assert tree.subfolders(str(mixed)) == [f"{mixed}/a", f"{mixed}/b"]
 
@@ -111,7 +111,7 @@ def test_files_are_found_by_their_extension(mixed: Path) -> None:
 def test_a_folder_that_cannot_be_read_holds_nothing(mixed: Path, unreadable: str) -> None:
     """It may be missing, or be a file."""
     assert tree.names_in(unreadable)[1:] == ((), (), ())
-    assert tree.files_of(unreadable, ".txt") == tree.subfolders(unreadable) == []
+    assert tree.names_in(unreadable).of_kind(".txt") == tree.subfolders(unreadable) == []
 
 
 def test_of_many_images_some_are_named(mixed: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_folder_is_read_once_while_it_is_remembered(mixed: Path) -> None:
         before = tree.names_in("b")
         (mixed / "b/9.txt").touch()
         assert tree.names_in("b") is before
-    assert tree.files_of("b", ".txt") == ["b/8.txt", "b/9.txt"]
+    assert tree.names_in("b").of_kind(".txt") == ["b/8.txt", "b/9.txt"]
 
 
 def test_what_was_read_once_is_remembered() -> None:

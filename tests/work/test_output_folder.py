@@ -166,22 +166,22 @@ def test_overwrite_takes_no_receipt_from_a_shard_that_stays(
 
 
 def test_a_manifest_says_what_a_complete_run_wrote(tmp_path: Path) -> None:
-    """Its shards, their versions, name, seed, options and features; without one, no data set is there."""
+    """Its shards, name, seed, options and features, and each file has a version; without one, no data set is there."""
     folder = str(tmp_path)
     said = f"{folder}/manifest.json cannot be read (No such file or directory): the folder does not"
     with pytest.raises(ConversionError, match=f"^{re.escape(said)} contain a complete data set$"):
         read_manifest(folder)
-    assert output_folder.shard_versions(folder) == {}
+    assert output_folder.file_versions(folder) == {}
     write_files(folder, COMPLETE)
     complete = EarlierRun(PLAN.shard_plan, RUN, complete=True, classes=CLASSES)
     assert output_folder.read_earlier(folder) == complete
     assert output_folder.earlier_manifest(folder) == read_manifest(folder) == READ
-    versions = {name: os.stat(tmp_path / name).st_mtime_ns for name in NAMES}
-    assert output_folder.shard_versions(folder) == versions
+    versions = {name: os.stat(tmp_path / name).st_mtime_ns for name in COMPLETE}
+    assert output_folder.file_versions(folder) == versions
     (tmp_path / NAMES[2]).write_bytes(b"ab")
-    assert output_folder.shard_versions(folder) == {}
+    assert output_folder.file_versions(folder) == {}
     (tmp_path / NAMES[2]).unlink()
-    assert output_folder.shard_versions(folder) == {}
+    assert output_folder.file_versions(folder) == {}
 
 
 DAMAGED = (

@@ -292,7 +292,9 @@ def test_a_shard_that_vanishes_while_it_is_taken_is_written(first: DataSet, tmp_
     (first.folder / task.spec.file_name).unlink()
     assert found.take(str(tmp_path / "again"), new=True) is None
     uri = files.join(str(first.folder), task.spec.file_name)
-    assert found.notes == [f"{uri} was damaged or deleted meanwhile: the shard is written again"]
+    assert found.notes == [
+        f"{uri} was damaged or deleted meanwhile, or may not be read: the shard is written again"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -314,8 +316,9 @@ def test_a_missing_or_damaged_file_costs_that_shard_alone(
     again = DataSet(tmp_path / "again", FIRST, first.as_earlier)
     assert again.reused == [True, True, False, True]
     fate, (said,) = again.changes[2], again.changes[2].notes
-    assert said.startswith(note.format(receipt, shard))
-    assert said.endswith(": the shard is written again")
+    assert note.format(receipt, shard) in said
+    assert "shard is written again" in said
+    assert ("its samples counted as added" in said) == bool(fate.samples.added)
     keys = {ref.key for ref in inputs_of(again.tasks[2]).refs}
     assert set(fate.samples.added) == (keys if note != "{1} is missing or damaged" else set())
     assert again.expected[2].samples == fate.samples

@@ -290,14 +290,12 @@ def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Qu
 # --- label files ----------------------------------------------------------------------------------
 
 
-_TEXTS = (".txt", ".caption")
 ADVICE: Mapping[str, tuple[str, Mapping[str, str] | None]] = {
     **dict.fromkeys(
-        (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"),
-        ("Name the file whose rows name the images with --labels.", {}),
+        filters.TABLES, ("Name the file whose rows name the images with --labels.", {})
     ),
     **dict.fromkeys(
-        _TEXTS,
+        filters.TEXTS,
         (
             "Captions beside the images are read with --layout caption_files; labels of YOLO or KITTI with "
             "--layout yolo or --layout kitti, and their folder as --labels; others have to be in a table "
@@ -311,6 +309,7 @@ ADVICE: Mapping[str, tuple[str, Mapping[str, str] | None]] = {
         {"layout": "coco"},
     ),
     ".xml": ("With --layout voc, those of Pascal VOC are read; no other XML is.", None),
+    **dict.fromkeys(filters.UNREAD, ("Write a table such as filename,label instead.", None)),
 }
 """Extension of files that may contain labels -> what to do, and the options for one such file beside --labels."""
 
@@ -331,7 +330,7 @@ def label_file_questions(
     for extension, count in sorted(files.counts.items()):
         (advice, options), first = ADVICE[extension], files.first[extension]
         archived = any(file.archive for file in first)
-        each = extension in _TEXTS or (extension == ".xml" and archived)
+        each = extension in filters.TEXTS or (extension == ".xml" and archived)
         if each and (count < _FEW_TEXTS or 2 * count < images):
             continue
         names = enumerated([printable(file.key) for file in first], count)

@@ -163,7 +163,7 @@ def _damage(uri: str) -> Iterator[None]:
         yield
     except _DAMAGE as error:
         raise errors.ConversionError(
-            f"{uri} is damaged ({error or excerpt(error)}); remove it by hand"
+            f"{uri} is damaged ({error or excerpt(error)}); remove it by hand, or convert again with --overwrite"
         ) from error
 
 

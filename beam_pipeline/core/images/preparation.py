@@ -123,7 +123,8 @@ def check_sides(header: ImageHeader, limits: Limits) -> None:
     short, long = sorted((header.height, header.width))
     for name, (reason, is_outside) in FILTERS.items():
         if name in limits and is_outside(short, long, limits[name]):
-            fault = f"{header.width} x {header.height} pixels; --{name} is {limits[name]:.17g}"
+            limit = str(limits[name]).removesuffix(".0")
+            fault = f"{header.width} x {header.height} pixels; --{name} is {limit}"
             raise BadImageError(reason, fault)
 
 

@@ -73,15 +73,18 @@ def check_boxes(
         )
         has_area = xmin < xmax and ymin < ymax
         outside = xmin >= width or ymin >= height or xmax <= 0 or ymax <= 0
-        if has_area and not outside and not reaches_out:
+        in_a_pixel = pixels and min(xmin, ymin) >= 0 and max(xmax, ymax) <= 1 < min(width, height)
+        if has_area and not (outside or reaches_out or in_a_pixel):
             continue
-        is_empty = xmin <= xmax and ymin <= ymax and not (has_area and reaches_out)
+        is_empty = xmin <= xmax and ymin <= ymax and not (has_area and (reaches_out or in_a_pixel))
         problem = "reaches out of the image (--clip_boxes cuts such boxes at its edge)"
         if not has_area:
             problem = "has no area" if is_empty else "is inverted"
             problem += " (xmin < xmax and ymin < ymax are expected)"
         elif outside:
             problem = "is outside the image"
+        elif in_a_pixel:
+            problem = "is inside the first pixel; such corners look like fractions of the image"
         unit = f"pixels of {header.width} x {header.height}" if pixels else "fractions of the image"
         name = f"box {number}, id {ids[number - 1]}," if ids else f"box {number}"
         corners = f"xmin {xmin:g}, ymin {ymin:g}, xmax {xmax:g}, ymax {ymax:g} in {unit}"

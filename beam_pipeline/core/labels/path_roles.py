@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 
-IMAGES = frozenset(["images", "image", "imgs", "img", "img1"])
+IMAGES = frozenset(["images", "image", "imgs", "img", "img1", "jpegimages"])
 """Usual names of folders of images, which are not classes; tracking challenges use `img1`."""
 
 MASKS = frozenset(["masks", "mask", "ground_truth", "groundtruth", "gt"])

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
-from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.errors import LabelTableError, reason_of
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
 from beam_pipeline.core.labels.cells import by_text, is_number, json_float
 from beam_pipeline.core.labels.parquet_columns import json_value, parquet_errors
@@ -431,7 +431,7 @@ def _lines(file: BinaryIO, encoding: str, table: LabelTable, first_line: int) ->
                 fields = json.loads(record, parse_float=json_float)
                 problem = _json_problem(fields, record, encoding)
             except (ValueError, RecursionError) as error:
-                problem = f"not JSON: {error}"
+                problem = f"not JSON: {reason_of(error)}"
         elif not problem:
             fields = split_line(record, table)
             if len(fields) != len(table.header):

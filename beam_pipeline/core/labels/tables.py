@@ -402,7 +402,7 @@ class _Inspection:
                 raise unclear_label(where, names, self._values)
             label = names[0] if len(names) == 1 and names[0].lower() not in TEXT_NAMES else ""
         if label and choices.label_needed and not choices.label_column:
-            check_label(where, label, self._values[label])
+            check_label(where, label)
         return label
 
     def _are_lists(self, names: Sequence[str]) -> bool:

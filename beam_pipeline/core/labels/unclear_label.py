@@ -114,18 +114,11 @@ def single_column(where: str, keys: Sequence[str]) -> errors.LabelTableError:
     )
 
 
-def check_label(where: str, label: str, cells: Sequence[Any]) -> None:
-    """Raises LabelTableError if a label that the user did not name is of run lengths, pixels or objects of JSON."""
+def check_label(where: str, label: str) -> None:
+    """Raises LabelTableError if a label that the user did not name is of run lengths or pixels."""
     if hint := _not_read([label]):
         raise errors.LabelTableError(
             f"{where}: is the column {label!r} the label? {hint}. Otherwise, give --label_column NAME"
-        )
-    values = [cell for cell in filled(cells) if cell != []]
-    if values and all(map(_is_object, values)):
-        raise errors.LabelTableError(
-            f"{where}: the column {label!r} contains objects, so it cannot be the label. --columns "
-            f"{shlex.quote(f'{label}:json')} --label_column none keeps them as text; else name another column with "
-            "--label_column"
         )
 
 
@@ -143,12 +136,6 @@ def _not_read(names: Sequence[str]) -> str:
             "from arrays in Python (docs/datasets/python.md)"
         )
     return ""
-
-
-def _is_object(cell: Any) -> bool:
-    if isinstance(cell, str):
-        return cell.startswith(("{", "[{"))
-    return isinstance(cell, dict) or (isinstance(cell, list) and any(map(_is_object, cell)))
 
 
 def nested_question(names: Sequence[str], where: str, *, needs_label: bool) -> questions.Question:

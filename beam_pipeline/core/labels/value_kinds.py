@@ -25,6 +25,7 @@ _FEW_NUMBERS = 3
 
 _FRACTION = re.compile(r"[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+")
 _BOX = re.compile(r"\S+(?: -?\d+(?:\.\d+)?){4}(?: .*)?")
+_OBJECT = re.compile(r"\[?\{.*:.*\}\]?", re.DOTALL)
 _INTEGERS = re.compile(r"\d+( \d+)*")
 _PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
 _FLAGS = frozenset(["0", "1", "0.", "1.", "0.0", "1.0"])
@@ -161,7 +162,7 @@ def _single_class(classes: Counts, _: str) -> Sequence[str]:
     return [*classes] if len(classes) == 1 and sum(classes.values()) >= FEW_IMAGES else ()
 
 
-def _called(test: Callable[[str], bool], classes: Counts, _: str) -> Sequence[str]:
+def _called(test: Callable[[str], object], classes: Counts, _: str) -> Sequence[str]:
     return sorted(filter(test, classes))
 
 
@@ -183,6 +184,13 @@ _CLASS_FOLDERS = (
 )
 
 KINDS = (
+    Kind(
+        "objects",
+        partial(_called, _OBJECT.fullmatch),
+        "{first} is one of {of}, but looks like an object of JSON, not like a class.",
+        option="label_column",
+        value="none",
+    ),
     Kind(
         "flag_rows",
         _flag_rows,
@@ -286,7 +294,7 @@ NAMES = (
     ),
     Kind(
         "images_as_class",
-        partial(_called, path_roles.IMAGES.__contains__),
+        partial(_called, lambda name: name.lower() in path_roles.IMAGES),
         "{first} is one of {of}, but such a name is usual for a folder of images.",
         f"{_CLASS_FOLDERS}.",
         place=FOLDERS,

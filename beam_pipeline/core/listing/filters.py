@@ -81,9 +81,12 @@ def top_folder(names: Sequence[str]) -> str:
     return "".join(f"{folder}/" for folder in of_no_split)
 
 
-_EXTENSIONS = frozenset(
-    (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xml", ".txt", ".caption")
-)
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+TEXTS = (".txt", ".caption")
+UNREAD = (".xlsx", ".xls", ".mat", ".manifest", ".odgt", ".labels")
+"""Extensions of label files: tables, texts beside images or labels of YOLO and KITTI, and what no layout reads."""
+
+_EXTENSIONS = frozenset((*TABLES, *TEXTS, *UNREAD, ".json", ".xml"))
 _OF_DATA_SETS = frozenset(
     [
         *("manifest.json", "dataset_info.json", "features.json", "croissant.json", "changes.json"),

@@ -226,8 +226,8 @@ def test_a_weight_is_how_often_a_pass_reads_a_data_set(
         {**dict.fromkeys(names(read(pets)), 1), **dict.fromkeys(names(read(turned)), 3)}
     )
     assert len(read([pets, turned], "train[:2]", weights=[2, 1])) == 6
-    for weights in ([1], [0.5, 0.5], [1, 0], [True, 1]):
-        with pytest.raises(UsageError, match="expected 2 whole numbers from 1 on"):
+    for weights in ([1], [0.5, 0.5], [1, 0], [True, 1], [1, 1 << 64]):
+        with pytest.raises(UsageError, match="expected 2 whole numbers from 1 to 1000000:"):
             read([pets, turned], weights=weights)
 
 

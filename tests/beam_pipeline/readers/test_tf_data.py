@@ -722,6 +722,18 @@ def test_a_filter_leaves_examples_out_before_they_are_decoded(pets: Path, tmp_pa
     assert [label for _, label in kept.as_numpy_iterator()] == [1]
 
 
+def test_a_cache_keeps_samples_of_several_splits_and_options_apart(
+    pets: Path, tmp_path: Path
+) -> None:
+    """By one path, none gets what another wrote there, and a later program finds its own."""
+    cache, examples = tmp_path / "cache", {"train": 40, "test": 20}
+    for split, size in (("train", 4), ("test", 4), ("train", 8), ("train", 4)):
+        images = beam_pipeline.load(pets, split, image_size=(size, 4), channels=1, cache=cache)
+        heights = [len(image) for image, _ in images.as_numpy_iterator()]
+        assert heights == [size] * examples[split]
+    assert len(list(tmp_path.glob("cache-*.index"))) == 3
+
+
 @pytest.mark.parametrize("kept", ["memory", "files"])
 def test_a_cache_needs_the_shards_once(pets: Path, tmp_path: Path, kept: str) -> None:
     """Later passes are complete though the shards are gone, in another order and augmented anew."""

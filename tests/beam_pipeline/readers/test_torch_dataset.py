@@ -336,14 +336,16 @@ def test_a_flipped_bit_is_found(plain: Converted, tmp_path: Path) -> None:
 
 def test_what_is_not_there_is_an_error_that_says_what_is(plain: Converted, tmp_path: Path) -> None:
     """A split, a rank or a data set that does not exist is named, beside those that do."""
-    no_split, no_rank, no_manifest = _read(
+    no_split, no_rank, no_buffer, no_manifest = _read(
         tmp_path,
         plain.pass_over(split="test"),
         plain.pass_over(rank=2, ranks=2),
+        plain.pass_over(shuffle_buffer=True),
         plain.pass_over(folder=str(tmp_path)),
     )
     assert no_split == f"UsageError: {plain.folder} has no split 'test'; it has train"
     assert no_rank == "UsageError: rank is 2, expected 0 to 1 of 2 ranks"
+    assert no_buffer == "UsageError: shuffle_buffer is True, expected a whole number from 0 on"
     assert no_manifest == (
         f"ConversionError: {tmp_path}/manifest.json cannot be read (No such file or directory): "
         "the folder does not contain a complete data set"

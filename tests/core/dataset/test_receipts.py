@@ -44,7 +44,9 @@ def changed(**entries: Any) -> bytes:
 
 def damage_of(data: bytes, read: Any = receipts.parse_receipt) -> str:
     message = str(raised(ConversionError, read, data, "out/r"))
-    assert re.fullmatch("out/r is damaged .*remove it by hand", message), message
+    assert re.fullmatch(
+        "out/r is damaged .*; remove it by hand, or convert again with --overwrite", message
+    ), message
     return message
 
 
