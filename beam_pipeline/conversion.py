@@ -167,10 +167,9 @@ def convert_samples(
       Exception: whatever `samples` raises.
     """
     folder = output_folder(os.fspath(output))
-    shares = records.fractions_of(splits)
     numbers = {"num_shards": num_shards, "shard_size": shard_size, "seed": seed, "writers": writers}
     stored = {"output": output, "name": name, "compression": compression, "format": format}
-    options = convert_options({"splits": shares, **numbers, **stored})
+    options = convert_options({"splits": splits or None, **numbers, **stored})
     numbering = records.class_numbering(class_names)
     with job.claimed(folder, make=True):
         prepare_output(folder, overwrite)

@@ -440,7 +440,7 @@ def _with_reuse(config: ConvertConfig) -> ConvertConfig:
 def _latest_in(folder: str, config: ConvertConfig) -> str:
     """The newest complete data set in a folder, by the time of its manifest, or empty; the output does not count."""
     versions = []
-    try:
+    with files.naming(f"--reuse {LATEST}{folder}"):
         for name in files.list_folder(folder):  # in buckets, paths of all files
             if is_remote(folder) and not name.endswith(f"/{MANIFEST_NAME}"):
                 continue
@@ -448,8 +448,6 @@ def _latest_in(folder: str, config: ConvertConfig) -> str:
             manifest = files.join(uri, MANIFEST_NAME)
             if uri != config.output and (is_remote(folder) or files.exists(manifest)):
                 versions.append((files.changed_at(manifest), uri))
-    except OSError as error:
-        raise ConversionError(f"--reuse {LATEST}{folder}: {error.strerror or error}") from error
     return max(versions, default=(0, ""))[1]
 
 

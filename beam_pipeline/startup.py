@@ -286,6 +286,8 @@ class _StandIn(type):
         if "_stands_for" not in vars(cls):  # derived from one
             return super().__call__(*arguments, **options)
         module, name = vars(cls)["_stands_for"]
+        if isinstance(sys.modules.get(module), _CalledLater):  # a call while Beam is imported
+            del sys.modules[module]
         return getattr(import_module(module), name)(*arguments, **options)
 
 
@@ -333,5 +335,5 @@ def _without_clients() -> Iterator[None]:
         os.environ[_WHOLE_IMPORT] = "1"
         os.execv(sys.executable, sys.orig_argv)  # noqa: S606 -- this very command
     finally:
-        for name in hidden:
+        for name in [name for name in hidden if sys.modules.get(name) is hidden[name]]:
             del sys.modules[name]

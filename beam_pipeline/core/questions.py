@@ -54,10 +54,9 @@ def _with_columns(
     for options in further:
         if combined.keys() | options.keys() <= _OF_COLUMNS:
             both = {**options.get("columns", {}), **combined.get("columns", {})}
-            combined = {**options, **combined}
+            combined = {**options, **combined, "columns": both}
             both.pop(combined.get("key_column", ""), None)
-            combined |= {"columns": both} if both else {}
-    return combined
+    return {option: value for option, value in combined.items() if value or option != "columns"}
 
 
 def question_error(questions: Sequence[Question], options: Commands | None) -> errors.QuestionError:

@@ -81,8 +81,7 @@ class Automl(RecordLayout):
     def image_name(self, entry: Any) -> str:
         if isinstance(entry, str):
             raise BadLabelError(entry)
-        name: str = entry.name
-        return name
+        return str(entry.name)
 
     def labelled(self, entry: Any) -> Labelled:
         split, _, rest = entry

@@ -54,7 +54,7 @@ _NOT_FOUND = 1000  # missing images after which the search ends
 _LOOKED_UP = 1000  # rows whose paths are looked up on this machine
 _MOST_BEGINNINGS = 8
 _MOST_FOLDERS, _MOST_REMOTE = 64, 8  # that are looked at; more are hardly classes
-_ADDED_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".JPG", ".JPEG", ".PNG")
+ADDED_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".JPG", ".JPEG", ".PNG")
 _URIS, _PATHS = "URIs", "paths"
 _is_absolute = re.compile(r"/|[A-Za-z]:/").match
 
@@ -199,7 +199,7 @@ def _is_file(path: str, *, exactly: bool = False) -> bool:
         return True
     if exactly or posixpath.splitext(path)[1].lower() in IMAGE_EXTENSIONS:
         return False
-    return any(os.path.isfile(path + extension) for extension in _ADDED_EXTENSIONS)
+    return any(os.path.isfile(path + extension) for extension in ADDED_EXTENSIONS)
 
 
 def _with_slashes(name: str) -> str:

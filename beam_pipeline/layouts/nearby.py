@@ -8,6 +8,7 @@ thousands of names per folder, tens of folders, no images.
 
 from __future__ import annotations
 
+import itertools
 import os
 import posixpath
 import re
@@ -29,6 +30,7 @@ from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.layouts import heads, pairs, registry, tree
 from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import Layout, SourceOptions
+from beam_pipeline.layouts.named_files import ADDED_EXTENSIONS
 from beam_pipeline.storage import files
 
 _LABELS_IN_NAME = re.compile("annot|label|xml")
@@ -47,12 +49,12 @@ _OBJECTS = re.compile(rb"^\s*(?:-?\d[\d.]*[\s,]+){4}", re.MULTILINE)  # such as 
 _KITTI_FIELDS = (15, 16)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
-_NO_LABELS = re.compile(r"submission|\Adead_letters[.-]", re.IGNORECASE)
-"""Names of tables that are not labels: answers to fill in, as on Kaggle, and reports of a conversion."""
+_NO_LABELS = re.compile(r"submission|inventory|\Adead_letters[.-]", re.IGNORECASE)
+"""Names of tables that are not labels: answers to fill in, as on Kaggle, lists of files, and reports of a conversion."""
 
+_SEVERAL = "What several tables say of an image has to be in one row. For the first alone:"
 _ROWS = 20  # of a table whose images are looked up
 _ENOUGH_NAMES = 3  # without extension, such as numbers: more are not names of images by chance
-_USUAL_ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG")
 _LOOKED_AT = 10  # text files, for one that is not empty
 _EXAMPLES = 3
 _MOST_COLUMNS = 6
@@ -241,14 +243,15 @@ class TableLook(NamedTuple):
         exact = without_extension = 0
         for name in self.images:
             base = posixpath.basename(name.replace("\\", "/"))
-            paths = [f"{folder}/{name}", f"{posixpath.dirname(self.path)}/{name}"]
+            bases = (folder, posixpath.dirname(folder), posixpath.dirname(self.path))
+            paths = [f"{base}/{name}" for base in bases]
             places = [f"{place.path}/{base}" for place in below if base]
             if sum(map(os.path.isfile, places)) < 2:  # several are ambiguous
                 paths += places
             paths = [path for path in paths if path.startswith(f"{folder}/")]
             is_exact = any(map(os.path.isfile, paths))
             exact += is_exact
-            endings = (path + ending for path in paths for ending in _USUAL_ENDINGS)
+            endings = (path + ending for path in paths for ending in ADDED_EXTENSIONS)
             without_extension += not is_exact and any(map(os.path.isfile, endings))
         enough = without_extension >= _ENOUGH_NAMES
         return 2 * (exact + without_extension * enough) > len(self.images)
@@ -379,13 +382,21 @@ def _tables(here: tree.Folder, paths: Sequence[str], typed: str) -> Iterator[Que
             f"{shlex.quote(typed_path(colours[0], typed))}.",
         )
         return
-    columns = (naming or tables)[0].columns
+    columns = [*filter(None, (naming or tables)[0].columns)]
     described = f" with the columns {enumerated(columns, _MOST_COLUMNS)}" if columns else ""
     if naming and len(paths) <= tree.MOST_FOLDERS:
         paths = [table.path for table in naming]
     answer = {"images": tuple(sorted(images)) or (typed,), "labels": _as_typed(paths, typed)}
-    reason = _ignored(paths, typed, f"labels{described}")
-    yield Question("tables_ignored", reason, answer=answer if naming else None)
+    reason, advice = _ignored(paths, typed, f"labels{described}"), ""
+    if any(map(_differ, itertools.combinations(naming, 2))):
+        advice, answer["labels"] = _SEVERAL, _as_typed(paths[:1], typed)
+    yield Question("tables_ignored", reason, advice, answer if naming else None)
+
+
+def _differ(tables: Sequence[TableLook]) -> bool:
+    """True for two tables that have different columns for the same images."""
+    one, other = tables
+    return one.columns != other.columns and not {*one.images}.isdisjoint(other.images)
 
 
 def _documents(

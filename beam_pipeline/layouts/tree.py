@@ -11,12 +11,13 @@ import functools
 import itertools
 import os
 import posixpath
+import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
-from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
+from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, MACOS_FOLDER
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 from beam_pipeline.storage.files import file_system
@@ -46,6 +47,7 @@ MOST_FOLDERS = 50
 _FEW_FOLDERS = 10  # in a folder in a folder
 _PAGE = 1000  # names of a request to a bucket
 _MOST_PAGES = 100  # requests while names are remembered
+_HIDDEN = re.compile(rf"(?:^|/)(?:\.|{MACOS_FOLDER}/)")
 _WHOLE, _ASKED = object(), object()  # keys of what is remembered
 _HEAD_BYTES = 64 << 10
 
@@ -212,7 +214,7 @@ def _local(folder: str) -> Folder:
         with os.scandir(folder) as entries:
             for entry in entries:
                 name = entry.name
-                if name.startswith("."):
+                if name.startswith(".") or name == MACOS_FOLDER:
                     continue
                 if entry.is_dir():
                     folders.append(entry.path)
@@ -267,7 +269,7 @@ def _pages(folder: str) -> Iterator[tuple[Sequence[str], bool]]:
             listed = system.list_files(folder)
         page = [file.name for file in itertools.islice(listed, _PAGE)]
         last = len(page) < _PAGE
-        names = [name for name in page if name and "/." not in f"/{name}" and name[-1] != "/"]
+        names = [name for name in page if name and not _HIDDEN.search(name) and name[-1] != "/"]
         yield names, last and not skipped
         if last or not system.lists_ranges or not _may_ask():
             return

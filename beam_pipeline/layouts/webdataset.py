@@ -198,7 +198,7 @@ def _members(images: MemberFilter, entries: Iterable[Entry]) -> Iterator[tuple[s
         name, extension = sample_name(entry.name)
         if posixpath.basename(name).startswith(".") or not posixpath.basename(name):
             continue  # hidden, as what macOS adds
-        of_macos = entry.name.startswith("__MACOSX/")
+        of_macos = entry.name.startswith(f"{filters.MACOS_FOLDER}/")
         if not of_macos if _is_labels(extension) else images.lists(entry):
             yield name, extension, entry
 

@@ -156,14 +156,10 @@ class Records:
             raise errors.DamagedRecordError(
                 f"{where}: it has {size} bytes, an example has less than 2 GiB"
             )
-        try:
+        with files.naming(where, errors.DamagedRecordError):
             data = b"" if self._remote else self._files.read(uri, size, offset)
             if len(data) < size:
                 data = files.read_image(uri, size, offset)
-        except OSError as error:
-            raise errors.DamagedRecordError(
-                f"{where} cannot be read: {error.strerror or error}"
-            ) from error
         record = tfrecord.unframed(data)
         if record is None:
             several = list(islice(self._format.records(io.BytesIO(data), where), 2))

@@ -288,13 +288,11 @@ class InventoryTask:
     def _columns(self, tally: Tally) -> Iterator[Columns]:
         roots = _Roots(self.roots, tally)
         try:
-            for rows in self._rows():
-                yield from roots.columns_of(rows, self.part.uri)
+            with files.naming(f"--inventory {self.part.uri}", errors.InventoryError):
+                for rows in self._rows():
+                    yield from roots.columns_of(rows, self.part.uri)
         except errors.InventoryError as error:
             tally.refusals.append(errors.Refusal.from_error(error))
-        except OSError as error:
-            message = f"--inventory {self.part.uri} cannot be read: {error.strerror or error}"
-            tally.refusals.append(errors.Refusal.from_error(errors.InventoryError(message)))
 
     def _rows(self) -> Iterator[inventory.InventoryRows]:
         uri, lines = self.part.uri, self.part.range

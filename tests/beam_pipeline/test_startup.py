@@ -66,6 +66,12 @@ def test_a_local_job_imports_nothing_that_it_does_not_use(photos: Path) -> None:
     assert len(read_all(photos / "out")) == 3
 
 
+def test_a_job_of_parquet_begins_once(photos: Path) -> None:
+    """Beam calls a library for its version while it is imported, if PyArrow was imported before."""
+    done = run(photos, before="import pyarrow", more=["--no_report"])
+    assert done.stdout.count("Layout class_folders") == 1
+
+
 @pytest.mark.slow
 def test_what_was_not_imported_can_be_imported_afterwards(photos: Path) -> None:
     """Nothing stays hidden from what a library may import later, and Beam's rare calls find their library."""

@@ -98,7 +98,7 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _folders_in_classes(segments, odd, classes, checks)
     else:
         asked = [*itertools.islice(_kind_questions(KINDS, classes, of_all, checks), 1)]
-        in_folders = checks.where == FOLDER_NAMES and not (checks.confirmed or checks.listed)
+        in_folders = checks.where == FOLDER_NAMES and not checks.confirmed
         yield from asked or (_paths_as_classes(classes, of_all, checks) if in_folders else ())
     usual = {segment.role for segment in odd} & {Role.SPLIT, Role.IMAGES, Role.MASKS}
     names: Sequence[Kind] = NAMES[-1:] if usual else NAMES
@@ -231,11 +231,14 @@ def _paths_as_classes(
         return
     names = [[*dict.fromkeys(filter(None, level))] for level in itertools.zip_longest(*paths)]
     described = "; ".join(f"level {i} has {_some(level)}" for i, level in enumerate(names, 1))
+    if checks.listed and not any(map(differ_in_numbers, names[:-1])):
+        return
     words = {name for level in names for name in level}
     last = {path[-1] for path in paths}
     pattern = last_folder_pattern([*checks.split_folders, *sorted(words)])
-    whole = "If whole paths are the classes, give --layout class_folders. "
-    advice, answer = f"{whole}If the last folder is the class:", {"label_from": pattern}
+    whole = f"If whole paths are the classes, give --{'yes' if checks.listed else 'layout class_folders'}. "
+    answer: dict[str, Any] = {"label_from": pattern}
+    advice = f"{whole}If the last folder is the class:"
     if any(name.lower() in MASKS for name in words) or any(n.lower() in IMAGES for n in last):
         advice = f"{whole}Name one folder of class folders, without masks, with --images."
         answer = {}
@@ -245,6 +248,7 @@ def _paths_as_classes(
     elif len(last) < len(paths) and differ_in_numbers(last):
         advice = f"If the last folder is the class, give --label_from {shlex.quote(pattern)}. If whole paths are:"
         answer = {"layout": "class_folders"}
+    answer |= {"labels": ()} if checks.listed and answer else {}
     reason = f"{len(paths)} of {of_all} are paths of several folders: {described}."
     yield Question("paths_as_classes", reason, advice, answer or None)
 

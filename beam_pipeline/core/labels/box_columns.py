@@ -6,17 +6,19 @@
     b.jpg,640,480,,,,,
 
 is the form of TensorFlow's own examples; b.jpg has no object. Columns are recognised by their names,
-in any case and with or without `_`, `-`, `.`, spaces and the prefix `bbox`. Source:
+in any case and with or without `_`, `-`, `.`, brackets, spaces and the prefix `bbox`. Source:
 https://github.com/datitran/raccoon_dataset/blob/master/xml_to_csv.py
 
-The four numbers may be a list in one column whose name has `box` in it: `"[20, 30, 180, 120]"`.
+The four numbers may be a list in one column whose name has `box` in it: `"[20, 30, 180, 120]"`, or without brackets.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -284,7 +286,7 @@ def inspect_boxes(
     classes = [value for value in values.get(label, ()) if not is_empty(value)]
     unit = "pixels" if pixels else "fractions of the image"
     only = "" if label else f", all of the class {ONLY_CLASS}"
-    plain = f"{names[0]}:{'str' if len(names) == 1 else 'float'}"
+    plain = shlex.quote(f"{names[0]}:{'str' if len(names) == 1 else 'float'}")
     return BoxColumns(
         columns=tuple(columns),
         used=frozenset(values),
@@ -316,11 +318,12 @@ def _question(
             f"some boxes look like pixels and others like fractions of the image ({', '.join(names)}); all "
             "are read as pixels. Write them in one unit",
         )
-    if len(names) == 1 and form == CORNERS and not given:
+    lists = [] if given or len(names) > 1 else [*filter(_items_or_none, values[names[0]])]
+    if lists and (form == CORNERS or any("[" not in cell for cell in lists)):
+        larger = "since the last two numbers of each are the larger ones, " * (form == CORNERS)
         return questions.Question(
             "corners_or_sizes",
-            f"the lists in {names[0]} may be xmin, ymin, xmax, ymax, since the last two numbers of each are the "
-            "larger ones, or xmin, ymin, width, height.",
+            f"the lists in {names[0]} may be xmin, ymin, xmax, ymax, {larger}or xmin, ymin, width, height.",
             "If they are width and height, as in COCO:",
             {"columns": {names[0]: "xywh"}},
             (("If they are a second corner:", {"columns": {names[0]: "xyxy"}}),),
@@ -359,7 +362,7 @@ def _hold_boxes(cells: Sequence[Any]) -> bool:
 
 
 def _bare(name: str) -> str:
-    return re.sub(r"[\s_.\-]", "", name.lower())
+    return re.sub(r"[\s_.\-\[\]()]", "", name.lower())
 
 
 def _pair(known: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
@@ -471,11 +474,11 @@ def _number(cell: Any, name: str) -> float:
 
 
 def _items_or_none(cell: Any) -> Sequence[Any] | None:
-    """The four items of a list in brackets; None for any other cell."""
-    try:
-        items = bracketed_items(cell) if isinstance(cell, str) else ()
-    except ValueError:
-        return None
+    """The four items of a list, perhaps in brackets; None for any other cell."""
+    items: Sequence[Any] = ()
+    if isinstance(cell, str):
+        with suppress(ValueError):
+            items = bracketed_items(cell) if "[" in cell else re.split(r"[\s,;]+", cell.strip())
     return items if len(items) == _SIDES else None
 
 

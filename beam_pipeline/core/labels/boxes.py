@@ -67,24 +67,27 @@ def check_boxes(
     width, height = (header.width, header.height) if pixels else (1, 1)
     room_x = ROUNDING_PIXELS * width / header.width
     room_y = ROUNDING_PIXELS * height / header.height
+    are_fractions = pixels and min(width, height) > 1 and _are_fractions(boxes)
     for number, (xmin, ymin, xmax, ymax, line) in enumerate(boxes, 1):
         reaches_out = not clip and (
             xmin < -room_x or ymin < -room_y or xmax > width + room_x or ymax > height + room_y
         )
         has_area = xmin < xmax and ymin < ymax
         outside = xmin >= width or ymin >= height or xmax <= 0 or ymax <= 0
-        in_a_pixel = pixels and min(xmin, ymin) >= 0 and max(xmax, ymax) <= 1 < min(width, height)
-        if has_area and not (outside or reaches_out or in_a_pixel):
+        if has_area and not (outside or reaches_out or are_fractions):
             continue
-        is_empty = xmin <= xmax and ymin <= ymax and not (has_area and (reaches_out or in_a_pixel))
+        is_fault = has_area and (reaches_out or are_fractions)
+        is_empty = xmin <= xmax and ymin <= ymax and not is_fault
         problem = "reaches out of the image (--clip_boxes cuts such boxes at its edge)"
         if not has_area:
             problem = "has no area" if is_empty else "is inverted"
             problem += " (xmin < xmax and ymin < ymax are expected)"
         elif outside:
             problem = "is outside the image"
-        elif in_a_pixel:
-            problem = "is inside the first pixel; such corners look like fractions of the image"
+        elif are_fractions:
+            problem = (
+                "is inside the first pixel, like all of its image; such corners look like fractions"
+            )
         unit = f"pixels of {header.width} x {header.height}" if pixels else "fractions of the image"
         name = f"box {number}, id {ids[number - 1]}," if ids else f"box {number}"
         corners = f"xmin {xmin:g}, ymin {ymin:g}, xmax {xmax:g}, ymax {ymax:g} in {unit}"
@@ -93,6 +96,12 @@ def check_boxes(
             raise fault
         empty[number - 1] = fault
     return empty
+
+
+def _are_fractions(boxes: Sequence[Box]) -> bool:
+    """True for boxes that are all between 0 and 1, and not all of whole numbers."""
+    in_a_pixel = all(0 <= corner <= 1 for box in boxes for corner in box[:4])
+    return in_a_pixel and any(corner % 1 for box in boxes for corner in box[:4])
 
 
 def box_fractions(

@@ -15,9 +15,10 @@ import ast
 import contextlib
 import json
 import math
+import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from beam_pipeline.core import packing, references
@@ -49,6 +50,7 @@ _WITH_SPACES = re.compile(rf"\s*({_QUOTED})()(?:\s+|\Z)")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = frozenset("\\'\"abfnrtvxuUN01234567\n")
 _NUMBERS = re.compile(r"[-+.\d](?:[-+.\deE\s]|nan|inf)*")
+_RUNS = re.compile(r"\d{1,18} [1-9]\d{0,17}(?: \d{1,18} [1-9]\d{0,17})*")
 _MISSING = frozenset(["None", "null"])
 _NO_LIST = "not a list in brackets"
 _MAYBE_INFINITE = re.compile(r'"-?\d[-+.\deE]{2,}"')
@@ -280,6 +282,21 @@ def filled(cells: Sequence[Any]) -> Sequence[Any]:
     ):
         return cells
     return [cell for cell in cells if not is_empty(cell)]
+
+
+def are_run_lengths(texts: Collection[str]) -> bool:
+    """True for masks as pairs of numbers, the first pixel of a run and its length, each run after the one before it.
+
+    >>> are_run_lengths(["3 5 10 2", "1 4"]), are_run_lengths(["16 1", "7 1 2 3"]), are_run_lengths(["1 2"])
+    (True, False, False)
+    """
+    return all(map(_is_runs, texts)) and any(text.count(" ") > 1 for text in texts)
+
+
+def _is_runs(text: str) -> bool:
+    numbers = [*map(int, text.split())] if _RUNS.fullmatch(text) else [1, 0]
+    ends = map(operator.add, numbers[::2], numbers[1::2])
+    return numbers[1] > 0 and all(map(operator.le, ends, numbers[2::2]))
 
 
 def is_nested(value: Any) -> bool:

@@ -34,7 +34,7 @@ _PARTS = re.compile(
 )
 """Words that folders of numbered parts end in."""
 
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # train_images, and TrainImages
+WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # train_images, and TrainImages
 _MONTH = r"(?:0?[1-9]|1[0-2])"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
 _DATE = re.compile(
@@ -219,7 +219,7 @@ def _dates(names: Sequence[str]) -> Segment | None:
 
 def _parts(names: Sequence[str]) -> Segment | None:
     """Folders with the numbers of patients, videos and other parts of a set that are not classes."""
-    words = {word for name in names for word in _WORDS.findall(name)[-1:]}
+    words = {word for name in names for word in WORDS.findall(name)[-1:]}
     parts = differ_in_numbers(names) and all(_PARTS.fullmatch(word.lower()) for word in words)
     return Segment(Role.PART, names, "[^/]+") if parts and words else None
 
@@ -245,7 +245,7 @@ def _repeated(paths: Sequence[Sequence[str]]) -> Segment | None:
 
 def _splits_in_names(names: Sequence[str]) -> Segment | None:
     """Folders with words of two splits at least: half of all, or several that differ in nothing else."""
-    words = {name: [w for w in _WORDS.findall(name) if w.lower() in SPLIT_NAMES] for name in names}
+    words = {name: [w for w in WORDS.findall(name) if w.lower() in SPLIT_NAMES] for name in names}
     word_of = {name: in_name[0] for name, in_name in words.items() if len(in_name) == 1}
     frames = {name: name.partition(word)[::2] for name, word in word_of.items()}
     if 2 * len(word_of) < len(names):

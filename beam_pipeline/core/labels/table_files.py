@@ -70,8 +70,10 @@ _PATH_NAMES = (
     *("filename", "file_name", "image", "image_uri", "path"),
     *("image_path", "image_name", "image_file", "file", "filepath", "file_path", "img"),
 )
-_PATH_ENDING = "_file_name"  # as image_file_name, in folders as Hugging Face has them
-_ID_NAMES = ("id", "image_id", "uri", "url")
+_LIKE_PATHS = re.compile(r"(image|img|photo|file)[\W_]?(file[\W_]?)?(name|path)s?|.*_file_name")
+"""Others, as img_path; image_file_name is in folders as Hugging Face has them."""
+
+_ID_NAMES = ("image_id", "img_id", "id", "uri", "url")
 KEY_NAMES = (*_PATH_NAMES, *_ID_NAMES)
 """Names of the key column, the likelier ones first; compared in lower case."""
 
@@ -281,7 +283,7 @@ def _decimal_commas(table: LabelTable, rows: TableRows, texts: Collection[str]) 
 def path_columns(names: Sequence[str]) -> Sequence[str]:
     """The column that is called as one with paths of images is; several where it may be any of them."""
     usual = columns_called(_PATH_NAMES, names)
-    return usual[:1] or [name for name in names if name.lower().endswith(_PATH_ENDING)]
+    return usual[:1] or [name for name in names if _LIKE_PATHS.fullmatch(name.lower())]
 
 
 def columns_called(usual: Sequence[str], names: Sequence[str]) -> Sequence[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from beam_pipeline.core import errors, questions, text
 from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.cells import filled, text_of, texts_of
-from beam_pipeline.core.listing.folders import FOLDER
+from beam_pipeline.core.listing.folders import FOLDER, are_splits
 
 _SHOWN_NAMES = 8
 _MOST_FLAGS = 100  # names that still fit into a command
@@ -70,7 +70,8 @@ def choice_problems(
     for name, kind in choices.columns.items():
         column, is_file = f"the column {name!r}", kind in schema.FILE_TYPES
         if name in roles and (is_file or kind == schema.JSON_KIND):
-            yield f"{column} {roles[name]}, so it cannot be of the type {kind} (--columns)"
+            nested = "contain objects or lists of lists; write a text or a number in each cell"
+            yield f"{column} {roles[name]}, so it cannot {f'be of the type {kind} (--columns)' if is_file else nested}"
         if kind == schema.JSON_KIND and name in choices.list_column:
             yield f"{column} is text of JSON (--columns), so it is not split (--list_column)"
         if is_file and name.partition("/")[0] in ("image", "label"):
@@ -98,7 +99,7 @@ def unclear_label(
     if hint:
         give = f"{hint}. Otherwise, give"
     elif 1 < len(flags) <= _MOST_FLAGS:
-        give = f"If 1 means that an image has a column's class: --one_hot {','.join(flags)}. Otherwise, give"
+        give = f"If 1 means that an image has a column's class: --one_hot {shlex.quote(','.join(flags))}. Otherwise, give"
     return errors.LabelTableError(
         f"{where}: which of the columns {text.enumerated(names, _SHOWN_NAMES)} is the label? {give} --label_column NAME, "
         "or --label_column none to keep all of them as features label/<column>"
@@ -165,7 +166,7 @@ def only_class_question(names: Sequence[str]) -> questions.Question:
 def partition_questions(
     label: str, cells: Sequence[Any], uris: Sequence[str]
 ) -> Iterator[questions.Question]:
-    """Asks about a column of 0, 1 and 2 in a table of a partition (CelebA has one), which is not a class.
+    """Asks about a label that is called like a split, or has values like splits, as a partition with 0, 1 and 2 has.
 
     Args:
       label: the column, which the user did not name.
@@ -173,11 +174,12 @@ def partition_questions(
       uris: the files.
     """
     called = " ".join([label, *map(posixpath.basename, uris)]).lower()
-    if "partition" in called and {*map(text_of, cells)} <= {"", "0", "1", "2"}:
+    values = {*map(text_of, cells)} - {""}
+    if are_splits(label, values) or ("partition" in called and values <= {"0", "1", "2"}):
         yield questions.Question(
             "partition",
-            f"The column {label!r} of {', '.join(uris)} would be the label, but numbers up to 2 in a partition "
-            "are usual for splits: 0 for training, 1 for validation, 2 for testing. "
+            f"The column {label!r} of {', '.join(uris)} would be the label, but its name or values are usual for splits: "
+            "numbers up to 2 are training, validation and testing. "
             "docs/datasets/official_lists.md has a command that writes them as a column split.",
             "This keeps them as classes:",
             {"label_column": label},

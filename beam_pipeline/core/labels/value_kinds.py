@@ -32,7 +32,6 @@ _FLAGS = frozenset(["0", "1", "0.", "1.", "0.0", "1.0"])
 _MISSING = frozenset(["nan", "NaN", "<NA>", "#N/A", "N/A", "null", "NULL", "?"])
 _MARKS = str.maketrans(dict.fromkeys("[],;", " "))
 _GAPS = re.compile(r"[\s_-]+")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _QUANTITY = re.compile(
     "ages?|angle|amount|area|bmi|boneage|cost|counts?|depth|distance|duration|height|humidity|length|mass"
     "|percentage|price|pressure|ratings?|salary|scores?|speed|steering|temperature|volume|weight|width|year"
@@ -121,7 +120,7 @@ def _fractions(classes: Counts, _: str, *, commas: bool) -> Sequence[str]:
 
 def _quantities(classes: Counts, column: str) -> Sequence[str]:
     """Integers in a column called like a quantity, as `boneage`, not like its classes, as `age_group`."""
-    words = [word.lower() for word in _WORD.findall(column)]
+    words = [word.lower() for word in path_roles.WORDS.findall(column)]
     called = any(map(_QUANTITY.fullmatch, words)) and not any(map(_OF_CLASSES.fullmatch, words))
     enough = called and len(classes) >= _FEW_CLASSES and all_integers(classes)
     return sorted(classes, key=int) if enough else ()
@@ -235,6 +234,14 @@ KINDS = (
         option="columns",
         value="float",
         place=_COLUMN,
+    ),
+    Kind(
+        "run_lengths",
+        lambda classes, _: sorted(classes) if cells.are_run_lengths(classes) else (),
+        "{n} of {of} look like masks as run lengths ({some}), which are not read.",
+        "Write a PNG for each image, whose pixels are class ids, and name their folder with --masks.",
+        place=_COLUMN,
+        sure=True,
     ),
     Kind(
         "boxes_in_cells",

@@ -180,6 +180,9 @@ too, as many data sets name files by a hash; their bytes show if they are images
 _DOCUMENTS = frozenset(["README", "LICENSE", "LICENCE", "COPYING", "NOTICE", "MAKEFILE"])
 """Names of files without an extension that are not images."""
 
+MACOS_FOLDER = "__MACOSX"
+"""The folder that macOS adds to archives, with a hidden file for each in it."""
+
 _ARRAYS = re.compile(r"-(idx\d-ubyte)", re.IGNORECASE)
 """The end of the names of MNIST files, which contain all images at once, without extension."""
 
@@ -272,7 +275,7 @@ class ListingFilter:
 
     def enters(self, folder_name: str) -> bool:
         """True if a folder that can contain images is listed; counts it otherwise."""
-        if folder_name == "__MACOSX" or (folder_name.startswith(".") and not self._names_hidden):
+        if folder_name == MACOS_FOLDER or (folder_name.startswith(".") and not self._names_hidden):
             self.ignored["hidden folders"] += 1
             return False
         return True

@@ -105,7 +105,7 @@ def are_splits(column: str, values: Collection[str]) -> bool:
         return False
     splits = {named_split(re.sub("(?<=[a-z])(?=[A-Z])", "_", value)) for value in values}
     words = re.findall(r"[a-z]+", column.lower().removesuffix("id"))
-    means_splits = bool(words) and (words[-1] in SPLIT_NAMES or words[-1] in _SPLIT_WORDS)
+    means_splits = not _SPLIT_WORDS.isdisjoint(words) or (bool(words) and words[-1] in SPLIT_NAMES)
     return means_splits or (len(splits) > 1 and "" not in splits)
 
 

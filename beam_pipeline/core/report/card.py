@@ -17,7 +17,7 @@ from typing import Any
 from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest
 from beam_pipeline.core.dead_letters import EXPLANATIONS
 from beam_pipeline.core.labels.schema import ENCODED_KEY, written_key
-from beam_pipeline.core.report import contents
+from beam_pipeline.core.report import contents, metadata
 from beam_pipeline.core.text import counted, terminal_line
 
 README_NAME = "README.md"
@@ -25,7 +25,6 @@ README_NAME = "README.md"
 _MOST_NAMES = 1_000  # names of classes in the YAML; with more, an id is a plain integer there
 _MOST_ROWS = 100  # classes in the table
 _SIZES = ("1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T")
-_LABEL_KEYS = ("image/class/label", "image/object/class/label")
 _DTYPES = {"int64": "int64", "float": "float32", "bytes": "binary"}
 _TENSORFLOW = {"int64": "tf.int64", "float": "tf.float32", "bytes": "tf.string"}
 _MISSING = {"int64": "tf.int64.min", "float": 'float("nan")', "bytes": '""'}
@@ -116,7 +115,7 @@ def _front_matter(manifest: Manifest) -> Iterator[str]:
     yield "  features:"
     classes = manifest.classes
     has_names = len(classes) <= _MOST_NAMES and all(c.id == i for i, c in enumerate(classes))
-    labels = [written_key(key, manifest.renames) for key in _LABEL_KEYS]
+    labels = [written_key(key, manifest.renames) for key in metadata.CLASS_KEYS]
     image = written_key(ENCODED_KEY, manifest.renames)
     for key, feature in sorted(manifest.features.items()):
         yield f"  - name: {yaml(key)}"

@@ -68,7 +68,7 @@ def class_files(manifest: Manifest) -> dict[str, bytes]:
 DATASET_INFO_NAME = "dataset_info.json"
 FEATURES_NAME = "features.json"
 
-_CLASS_KEYS = ("image/class/label", "image/object/class/label")
+CLASS_KEYS = ("image/class/label", "image/object/class/label")
 _LABEL_KEYS = ("image/class/label", "image/label")
 _MAX_SHARDS = 10**5  # of a split; from there on TFDS writes more digits than we do
 _ANY_LENGTH = "-1"
@@ -91,7 +91,7 @@ def tfds_files(manifest: Manifest) -> dict[str, bytes]:
     most = max((len(split.shards) for split in splits.values()), default=_MAX_SHARDS)
     if not file_format or most >= _MAX_SHARDS:
         return {}
-    class_key = _first_written(_CLASS_KEYS, manifest)
+    class_key = _first_written(CLASS_KEYS, manifest)
     names = _class_names(class_key, manifest)
     features = {
         key: _tfds_feature(key, manifest, len(names) if key == class_key else 0)
@@ -119,7 +119,7 @@ def tfds_names(manifest: Manifest | None) -> list[str]:
       manifest: of the data set; None for one that was never finished.
     """
     renames = manifest.renames if manifest else {}
-    written = (written_key(key, renames) for key in _CLASS_KEYS)
+    written = (written_key(key, renames) for key in CLASS_KEYS)
     return [DATASET_INFO_NAME, FEATURES_NAME, *(_names_file(key) for key in written if key)]
 
 
@@ -257,7 +257,7 @@ def _domain(standard: str, feature: FeatureEntry, manifest: Manifest) -> Iterato
     is_image = (
         feature.pixels or feature.picture or (standard == ENCODED_KEY and not manifest.bare_pixels)
     )
-    if classes and standard in _CLASS_KEYS and kind == "int64":
+    if classes and standard in CLASS_KEYS and kind == "int64":
         ids = [entry.id for entry in classes]
         yield f"int_domain {{ min: {min(ids)} max: {max(ids)} is_categorical: true }}"
     elif classes and standard in _TEXT_KEYS and kind == "bytes":

@@ -78,9 +78,21 @@ def test_the_first_bad_box_is_named_with_its_line() -> None:
     assert (str(error).split(",")[0], error.line) == ("box 2 (xmin 9", 12)
 
 
-COORDINATES = st.floats(-1e4, 1e4, allow_subnormal=False) | st.sampled_from(
-    [-1.0, 0.0, 1.0, 400.0, 401.0, 1e-300]
-)
+def test_boxes_in_the_first_pixel_are_bad_if_all_of_an_image_are() -> None:
+    """Fractions look like that; small objects in a corner beside others, or of whole pixels, do not."""
+    header = ImageHeader("png", 9, 9, 3)
+    fraction, whole, large = (
+        (0.0, 0.1, 0.5, 0.9, 1),
+        (0.0, 0.0, 1.0, 1.0, 2),
+        (2.0, 2.0, 5.0, 5.0, 3),
+    )
+    error = raised(BadBoxError, check_boxes, [whole, fraction], header, pixels=True)
+    assert "like all of its image; such corners look like fractions" in str(error)
+    for boxes in ([fraction, large], [whole]):
+        assert not check_boxes(boxes, header, pixels=True)
+
+
+COORDINATES = st.floats(-1e4, 1e4) | st.sampled_from([-1.0, 0.0, 1.0, 400.0, 401.0, 1e-300])
 
 
 @given(st.tuples(*[COORDINATES] * 4), st.integers(1, 10_000), st.integers(1, 10_000), st.booleans())
