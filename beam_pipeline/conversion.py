@@ -360,9 +360,7 @@ def _plain(value: Any) -> Any:
     Raises:
       UsageError: JSON cannot contain it.
     """
-    if hasattr(value, "item") and not getattr(value, "shape", ()):  # of NumPy
-        value = value.item()
-    elif hasattr(value, "tolist"):
+    if hasattr(value, "tolist"):  # of NumPy
         value = value.tolist()
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else repr(value)

@@ -64,9 +64,6 @@ class BatchCoder(coders.Coder):
         """A rough size, for engines that ask how much they move; encoding would double the work."""
         return _ENCODED_BYTES * len(value)
 
-    def is_deterministic(self) -> bool:
-        return False
-
     def to_type_hint(self) -> type[packing.Batch[Any]]:
         return self._kind
 

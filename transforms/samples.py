@@ -163,7 +163,10 @@ class ReadLabels(beam.PTransform):
             )
         given = {**({"layout": layout} if layout != "table" else {}), "images": images}
         self._given = {name: value for name, value in (given | options).items() if value}
-        self._options = SourceOptions(images=paths_of(images), labels=paths_of(tables), **options)
+        labels = paths_of(tables)
+        if not labels:
+            raise UsageError("ReadLabels is given no label file, expected a path or several")
+        self._options = SourceOptions(images=paths_of(images), labels=labels, **options)
 
     def command(self, **changes: Any) -> str:
         """The call that gives these arguments with others in their place."""
@@ -176,8 +179,6 @@ class ReadLabels(beam.PTransform):
         """The files as their layout understands them; their beginnings are read."""
         with _in_arguments():
             source, _ = open_source(self._layout, self._options)
-            if not isinstance(source.labels, FileLabels | ListedLabels):
-                raise UsageError(f"the layout {source.layout} has no label files")
             self._ask(source.questions)
         return source
 

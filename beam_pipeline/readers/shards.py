@@ -212,8 +212,6 @@ def _recorded_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int] 
     """
     from beam_pipeline.work.receipts import read_record_sizes
 
-    if not shard.examples:
-        return ()
     folder, _, name = shard.uri.rpartition("/")
     sizes = read_record_sizes(folder, name)
     if sizes:

@@ -273,11 +273,8 @@ class _SpillFile:
     def read(self, offset: int, length: int) -> bytes:
         """The data at an offset. Raises OSError."""
         data = os.pread(self._descriptor, length, offset)
-        while len(data) < length:
-            more = os.pread(self._descriptor, length - len(data), offset + len(data))
-            if not more:
-                raise OSError("the temporary file of references was cut short")
-            data += more
+        if len(data) < length:
+            raise OSError("the temporary file of references was cut short")
         return data
 
     def close(self) -> None:

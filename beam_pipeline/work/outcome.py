@@ -78,8 +78,6 @@ class Division(Protocol):
 def divide(batches: Sequence[bytes], division: Division) -> Outcome:
     """Makes (part, packed references) of batches of packed references of one kind."""
     columns = packing.join_columns(batches)
-    if not columns:
-        return Outcome()
     return Outcome(list(packing.items_by_part(columns, division.numbers(columns))))
 
 

@@ -176,14 +176,12 @@ class Planning:
         plan = dataclasses.replace(plan, features=features)
         run = changes.with_settled(run, plan.settled)
         try:
-            self._check_earlier_run(plan, run)
+            with files.naming(folder, errors.OutputError):
+                self._check_earlier_run(plan, run)
             self._note(plan, run)
             return plan
         except errors.ConversionError as error:  # or an earlier run cannot be read
             refusal = errors.Refusal.from_error(error)
-        except OSError as error:
-            reason = f"{folder} cannot be read: {error.strerror or error}"
-            refusal = errors.Refusal.from_error(errors.OutputError(reason), error)
         return dataclasses.replace(plan, refusal=plan.refusal or refusal)
 
     def _record_refusal(self, tally: Tally, schema: FeatureSchema) -> errors.Refusal | None:

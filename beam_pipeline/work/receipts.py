@@ -124,11 +124,9 @@ class EarlierDataSet:
             only
             and only.inputs.spec.of == inputs.spec.of
             and changes.has_same_outcome(only, inputs)
+            and only.info.codec in ("", codec_here(only.info.codec))  # which encodes images alike
         ):
-            codec = only.info.codec
-            if codec and codec != codec_here(codec):
-                pass  # images would be encoded in another way
-            elif self._is_sound(only):
+            if self._is_sound(only):
                 reusable = only
             else:
                 notes.append(f"{self._uri(only)} is missing or damaged: the shard is written again")

@@ -332,10 +332,7 @@ def serve(file_descriptor: int) -> None:
                     result = task.run()
                 except Exception as error:  # the launcher handles them all
                     result = error
-            try:
-                connection.send(result)
-            except OSError:
-                return
+            send(result)
 
 
 def _exit_with_launcher() -> None:

@@ -8,6 +8,7 @@ import os
 import resource
 import shutil
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +58,27 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+class NaTType:
+    """A missing time, as pandas has it."""
+
+
 class _Frame:
-    """Has what is used of a pandas data frame: columns, and rows as dicts of NumPy's scalars."""
+    """Has what is used of a pandas data frame: columns, and rows as dicts of objects of any library."""
 
     columns = ("filename", "label", "age", "note")
 
     def to_dict(self, orient: str) -> list[dict[str, object]]:
         assert orient == "records"
-        return [{**row, "age": np.float32(row["age"]), "note": math.nan} for row in ROWS]
+        missing = (math.nan, NaTType())
+        cells = [
+            {
+                "filename": Path(row["filename"]),
+                "age": np.float32(row["age"]),
+                "note": missing[i % 2],
+            }
+            for i, row in enumerate(ROWS)
+        ]
+        return [{**row, **more} for row, more in zip(ROWS, cells, strict=True)]
 
 
 class _PolarsFrame:
@@ -102,6 +116,39 @@ def test_a_table_in_memory_gives_the_bytes_of_its_file(
     shown = (tmp_path / "b/report.html").read_text()
     assert "--labels &#x27;&lt;a table in memory&gt;&#x27;" in shown
     assert sum(dataset.splits.values()) == 12
+
+
+def test_cells_are_those_of_json(photos: Path, tmp_path: Path) -> None:
+    """Dates as texts, arrays as lists; a folder may be one of several, and options may be paths."""
+    row = {
+        "filename": "0.jpg",
+        "label": "cat",
+        "day": date(2026, 1, 2),
+        "tags": np.array(["a", "b"]),
+    }
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    convert(
+        [photos / "photos"],
+        labels=[
+            {**row, "box": {"left": (1, 2)}},
+            {**row, "filename": "1.jpg", "label": "dog", "box": {}},
+        ],
+        label_column="label",
+        columns={"box": "json"},
+        classes=tmp_path / "classes.txt",
+        output=tmp_path / "out",
+        yes=True,
+        max_bad_fraction=1,
+        writers=0,
+        progress=False,
+    )
+    example = read_all_by(tmp_path / "out", "image/source_id")["0.jpg"]
+    labels = {key: value for key, value in example.items() if not key.startswith("image/")}
+    assert labels == {
+        "label/day": [b"2026-01-02"],
+        "label/tags": [b"a", b"b"],
+        "label/box": [b'{"left":[1,2]}'],
+    }
 
 
 def test_the_data_set_knows_what_it_holds(photos: Path, tmp_path: Path) -> None:
@@ -484,6 +531,7 @@ def test_data_sets_are_read_as_one_with_their_shards_in_proportion(tmp_path: Pat
         ),
         ({"features": {}}, "h is in"),
         (
+<<<<<<< HEAD
             {
                 "features": {
                     **MANIFEST["features"],
@@ -496,6 +544,10 @@ def test_data_sets_are_read_as_one_with_their_shards_in_proportion(tmp_path: Pat
                 }
             },
             "boxes was float[], is bytes[] of json",
+=======
+            {"features": {"h": {"kind": "float", "optional": False, "shape": []}}},
+            "h was int64, is float",
+>>>>>>> main
         ),
         ({"options": {**MANIFEST["options"], "compression": "none"}}, "format was"),  # type: ignore[dict-item]
     ],

@@ -18,6 +18,7 @@ from beam_pipeline.core import errors
 from beam_pipeline.transforms import (
     BadSample,
     ConvertImages,
+    EncodeImages,
     Encoder,
     ImageFile,
     Images,
@@ -71,6 +72,12 @@ def sample(key: str, **labels: Any) -> ImageSample:
     return ImageSample(
         key, os.path.abspath(f"photos/{key}"), os.path.getsize(f"photos/{key}"), labels
     )
+
+
+class Bare(Encoder):
+    """Has no features."""
+
+    fingerprint, features = "bare", {}
 
 
 class WithLength(Encoder):
@@ -220,6 +227,8 @@ def test_an_encoder_that_is_not_about_images(photos: Path) -> None:
             self.features = {"tags": "bytes", "size": size}
 
         def encode(self, sample: ImageSample, image_bytes: bytes) -> Any:
+            if sample.labels["tags"] == (0,):
+                return "no features"
             if sample.labels["tags"] == ():
                 return BadSample(sample.key, "no_tags", "it has no tags")
             more = {"more": 1} if sample.labels.get("wild") else {}
@@ -227,6 +236,7 @@ def test_an_encoder_that_is_not_about_images(photos: Path) -> None:
 
     samples = [sample("a/0.jpg", tags=["x", "y"]), sample("a/1.jpg", tags=[])]
     samples += [sample("a/2.jpg", tags=["z"], wild=True), sample("a/3.jpg", tags=b"bytes")]
+    samples += [sample("a/4.jpg", tags=["z"])._replace(size=3 << 30)]
     write(samples, WriteImageShards("out", Tags(), on_error="collect"))
     ((_, example),) = harness.read_all_by("out", "tags").items()
     assert example == {"tags": [b"x", b"y"], "size": [len(picture(0, size=(40, 30)))]}
@@ -236,7 +246,10 @@ def test_an_encoder_that_is_not_about_images(photos: Path) -> None:
         ("a/1.jpg", "no_tags", "it has no tags"),
         ("a/2.jpg", "bad_label_value", more),
         ("a/3.jpg", "bad_label_value", of_bytes),
+        ("a/4.jpg", "too_large", "3221225472 bytes; an example is limited to 2 GiB"),
     ]
+    with pytest.raises(Exception, match=r"Tags.encode returned 'no features', expected a dict"):
+        write([sample("a/0.jpg", tags=[0])], WriteImageShards("wrong", Tags()))
 
 
 def test_shards_of_another_encoder_are_neither_kept_nor_repaired(
@@ -307,6 +320,14 @@ def test_classes_that_are_named(photos: Path) -> None:
         (lambda: Images(max_bad_fraction=1), "Images has no argument 'max_bad_fraction'"),
         (lambda: Images(image_format="gif"), "image_format is 'gif', expected one of"),
         (lambda: Images({"x": "colour"}), "expected 'class', 'int'"),
+        (
+            lambda: write([1], EncodeImages(Images({"species": "class"}))),
+            "EncodeImages does not see all classes; give Images its class_names",
+        ),
+        (
+            lambda: write([1], WriteImageShards("out", Bare())),
+            "the encoder's features are {}, expected",
+        ),
         (
             lambda: WriteImageShards("out", if_exists="stop"),
             "if_exists is 'stop', expected one of fail",

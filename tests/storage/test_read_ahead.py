@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.records.shard_writer import ImageReader
-from beam_pipeline.storage import local, pace, read_ahead
+from beam_pipeline.storage import files, local, pace, read_ahead
 from beam_pipeline.storage.read_ahead import (
     Prefetch,
     ReadAhead,
     ReadOptions,
     Request,
+    SharedReads,
 )
 
 on_linux = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="looks into /proc")
@@ -383,3 +384,20 @@ def test_waiting_at_once_counts_once() -> None:
         assert meter.take() == pace.Usage()
     finally:
         pace.time.monotonic = clock
+
+
+def test_an_image_that_cannot_be_read_fails_each_of_its_samples(tmp_path: Path) -> None:
+    """It is looked for once."""
+    request = Request(str(tmp_path / "gone.jpg"), 5, -1)
+    shared = SharedReads([request, request])
+    assert shared.reads == [request]
+    calls: list[str] = []
+
+    def read(uri: str, size: int, offset: int) -> bytes:
+        calls.append(uri)
+        return files.read_image(uri, size, offset)
+
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError):
+            shared.read(read, *request)
+    assert calls == [request.uri]

@@ -90,10 +90,12 @@ def test_lists_of_several_rows_are_put_together() -> None:
         {"image": "0.jpg", "box": [1, 2, 3, 4], "tags": ["b", "a"]},
         {"image": "0.jpg", "box": [[5, 6, 7, 8]], "tags": "a"},
         {"image": "1.jpg"},
+        {"image": "2.jpg", "box": [1, 2, 3]},
     ]
     boxes = ((1.0, 2.0, 3.0, 4.0, 0), (5.0, 6.0, 7.0, 8.0, 0))
     labels = {"0.jpg": {"box": boxes, "tags": ("b", "a")}, "1.jpg": {"box": (), "tags": ()}}
-    assert joined(rows, JoinLabels({"box": box, "tags": ["class"]}), IMAGES[:2]) == (labels, [])
+    bad = [("2.jpg", "bad_label_value")]
+    assert joined(rows, JoinLabels({"box": box, "tags": ["class"]}), IMAGES[:3]) == (labels, bad)
 
 
 def test_without_kinds_all_fields_are_labels() -> None:
@@ -180,6 +182,10 @@ def test_windows_end_at_the_join() -> None:
         (
             lambda: JoinLabels().expand({"rows": LabelRows(None, None)}),
             'rows are LabelRows; give their parts: "rows": read.rows, "bad": read.bad',
+        ),
+        (
+            lambda: ReadLabels([], layout="voc"),
+            "ReadLabels is given no label file, expected a path",
         ),
         (lambda: ReadLabels("a.csv", label="x"), "ReadLabels has no argument 'label'; its options"),
         (lambda: ReadLabels("/gone.csv").columns, "^labels /gone.csv: no such file$"),

@@ -20,6 +20,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_pipeline.cli import main
 from beam_pipeline.core.errors import SampleError, TooManyBadSamplesError, UsageError
+from beam_pipeline.core.records import wire
 from beam_pipeline.transforms import WriteToShuffledTFRecord
 from beam_pipeline.work.records import RecordReader
 from tests.harness import digests, manifest_of, read_all_by, read_shard, shard_names
@@ -112,6 +113,8 @@ def test_every_kind_of_record_becomes_the_same_bytes(tmp_path: Path) -> None:
     }
     for kind, records in kinds.items():
         write(tmp_path / kind, records, key="id", num_shards=2)
+    write(tmp_path / "called", plain, key=lambda record: record["id"], num_shards=2)
+    assert digests(tmp_path / "called") == digests(tmp_path / "dict")
     assert len({tuple(digests(tmp_path / kind).items()) for kind in kinds}) == 1
     assert sorted(read_all_by(tmp_path / "row", "id")) == [f"k{i}" for i in range(9)]
 
@@ -224,6 +227,10 @@ def test_features_that_are_given(tmp_path: Path) -> None:
         ({"id": "b", "at": [1, 2, 3]}, "feature 'at' has 3 values, expected 2"),
         ({"id": "b", "at": [1, 2], "more": 1}, "'more' is none of the features that were given"),
         ({"id": "b", "at": ["x", "y"]}, "feature 'at' is bytes, expected float"),
+        (
+            wire.encode_example({"id": ("bytes", [b"b"]), "at": ("int64", [1, 2])}),
+            "a serialized record contains int64 where `features` declare float",
+        ),
     ):
         with pytest.raises(SampleError, match=message):
             reader.read(record)
