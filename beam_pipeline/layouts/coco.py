@@ -325,7 +325,7 @@ def _files_of(folder: str, wanted: Sequence[str]) -> list[str]:
 
 
 def _files_in(folder: str, wanted: Sequence[str]) -> list[str]:
-    uris = tree.names_in(folder).of_kind(_JSON)
+    uris = tree.files_of(folder, _JSON)
     by_prefix = ([u for u in uris if posixpath.basename(u).startswith(start)] for start in wanted)
     return next(filter(None, by_prefix), [])
 
