@@ -86,13 +86,11 @@ def _checked_shards(folder: str, manifest: Manifest) -> Iterator[_CheckedShard]:
                 faults[0] += _sharing(folder, entry.path)
             info = next((item for item in results if isinstance(item, sharding.ShardInfo)), None)
             # --shuffle=records wrote a folder without any receipt, or they were removed.
-            of_receipt = [*_receipt_faults(folder, split, entry, manifest)] if receipts else ()
+            of_receipt = [*_receipt_faults(folder, entry, manifest)] if receipts else ()
             yield _CheckedShard(entry, faults, info, of_receipt)
 
 
-def _receipt_faults(
-    folder: str, split: str, entry: ShardEntry, manifest: Manifest
-) -> Iterator[str]:
+def _receipt_faults(folder: str, entry: ShardEntry, manifest: Manifest) -> Iterator[str]:
     uri = files.join(folder, receipt_name(entry.path))
     try:
         receipt = read_receipt(folder, entry.path)
@@ -103,7 +101,7 @@ def _receipt_faults(
         yield f"{uri} is missing, and --resume and repair need it: convert again with --overwrite"
         return
     yield from (
-        f"{uri}: {fault}" for fault in verification.verify_receipt(receipt, split, entry, manifest)
+        f"{uri}: {fault}" for fault in verification.verify_receipt(receipt, entry, manifest)
     )
 
 

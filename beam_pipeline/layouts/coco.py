@@ -325,7 +325,7 @@ def _files_of(folder: str, wanted: Sequence[str]) -> list[str]:
 
 
 def _files_in(folder: str, wanted: Sequence[str]) -> list[str]:
-    uris = tree.names_in(folder).of_kind(_JSON)
+    uris = tree.files_of(folder, _JSON)
     by_prefix = ([u for u in uris if posixpath.basename(u).startswith(start)] for start in wanted)
     return next(filter(None, by_prefix), [])
 
@@ -370,10 +370,7 @@ def _recognise_labels(paths: Sequence[str]) -> str:
 
 def _begins_as_coco(path: str) -> bool:
     """True if all files of a path begin like COCO's, and are not tables with an object in each line."""
-    try:
-        uris = label_files([path]) if path.lower().endswith(_JSON) else []
-    except (errors.ConversionError, OSError):
-        return False
+    uris = label_files([path]) if path.lower().endswith(_JSON) else []
     heads = [tree.beginning(uri).strip() for uri in uris]
     return bool(heads) and all(_FIRST_MEMBER.match(head) and not _is_table(head) for head in heads)
 

@@ -76,8 +76,7 @@ def _read(uri: str, size: int) -> table_rows.TableHead:
         if faults:
             problem = f"no row can be used; row {faults[0][0]} has {faults[0][1]}"
         raise LabelTableError(f"{uri}: {problem}")
-    rows = rows[: _HEAD_ROWS - len(faults)]
-    return table_rows.TableHead(uri, b"", len(rows) < _HEAD_ROWS, tuple(rows))
+    return table_rows.TableHead(uri, b"", columns.rows <= _HEAD_ROWS, tuple(rows[:_HEAD_ROWS]))
 
 
 def without_class_names(

@@ -432,9 +432,7 @@ class FolderLayout:
         is_deep = self.pattern.startswith("**/")
         below = tree.subfolders(folder) if is_deep else []
         inside = [path for path in below if posixpath.basename(path) in _LOOKED_INTO]
-        return [
-            uri for place in (folder, *inside) for uri in tree.names_in(place).of_kind(self.suffix)
-        ]
+        return [uri for place in (folder, *inside) for uri in tree.files_of(place, self.suffix)]
 
     def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises the folders' names, or the first label files in folders of --labels."""

@@ -114,15 +114,14 @@ def _with_working_command(question: Question, options: SourceOptions) -> Questio
 
 
 def _recognise(options: SourceOptions) -> tuple[Layout, str]:
-    for layout in all_layouts():
-        if options.masks and "masks" not in layout.option_names:
-            continue
-        if options.labels and not _reads_labels(layout):
-            continue
-        why = layout.recognise(options)
-        if why:
-            return layout, why
-    raise UsageError("no layout fits what --images and --labels name; give --layout")
+    able = (
+        layout
+        for layout in all_layouts()
+        if (not options.masks or "masks" in layout.option_names)
+        and (not options.labels or _reads_labels(layout))
+    )
+    reasons = ((layout, layout.recognise(options)) for layout in able)
+    return next((layout, why) for layout, why in reasons if why)  # the last ones take anything
 
 
 def _reads_labels(layout: Layout) -> bool:

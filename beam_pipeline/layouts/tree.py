@@ -173,6 +173,16 @@ def homes(name: str, uri: str, places: Sequence[str]) -> list[str]:
     return []
 
 
+def files_of(folder: str, suffix: str) -> list[str]:
+    """Returns the sorted URIs of the files in a folder with a suffix, in any case.
+
+    Args:
+      folder: the folder; one that does not exist or cannot be read counts as empty.
+      suffix: an extension in lower case that is not an image's.
+    """
+    return names_in(folder).of_kind(suffix)
+
+
 def stems_of(folder: str, suffix: str) -> list[str]:
     """Returns the sorted names of all of these files, without extension. Raises OSError for a bucket."""
     if is_remote(folder):

@@ -139,7 +139,7 @@ def _recognise(path: str) -> str:
 
 def _first_labels(folder: str) -> Iterator[str]:
     """Returns the URIs of some label files of a folder, the same ones each time."""
-    yield from tree.names_in(folder).of_kind(".txt")
+    yield from tree.files_of(folder, ".txt")
     for below in tree.subfolders(folder):
         yield from _first_labels(below)
 

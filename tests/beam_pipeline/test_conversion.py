@@ -531,8 +531,12 @@ def test_data_sets_are_read_as_one_with_their_shards_in_proportion(tmp_path: Pat
         ),
         ({"features": {}}, "h is in"),
         (
-            {"features": {"h": {"kind": "float", "optional": False, "shape": []}}},
-            "h was int64, is float",
+            {
+                "features": {
+                    "h": {"kind": "bytes", "optional": False, "shape": [], "content": "json"}
+                }
+            },
+            "h was int64, is bytes of json",
         ),
         ({"options": {**MANIFEST["options"], "compression": "none"}}, "format was"),  # type: ignore[dict-item]
     ],

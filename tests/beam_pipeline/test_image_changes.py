@@ -107,6 +107,28 @@ def test_boxes_and_pixels_agree_in_all_orientations(as_shown: bool) -> None:
     assert "codec" not in manifest["options"]
 
 
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ((), "as shown (--orientation keep takes them as stored)"),
+        (("--orientation", "keep"), "as stored (--orientation apply, as shown)"),
+    ],
+)
+def test_a_bad_box_on_a_turned_image_says_how_it_was_read(
+    options: tuple[str, ...], hint: str
+) -> None:
+    """The other way it may be sound."""
+    table = "filename,xmin,ymin,xmax,ymax,label\n6.png,1,1,99,5,box\n"
+    write_files(".", {"images/6.png": stored(6), "l.csv": table})
+    run(
+        *("convert", "--images", "images", "--labels", "l.csv", "--output", "out", ALL_BAD),
+        *options,
+    )
+    (letter,) = dead_letters_of("out")
+    how = "EXIF turns the image, and boxes were taken as measured on the picture"
+    assert letter["message"].endswith(f"; {how} {hint}")
+
+
 def test_kept_images_keep_their_bytes_and_have_their_boxes() -> None:
     """What the label file measured on the picture as shown is put where it is in the stored one.
 

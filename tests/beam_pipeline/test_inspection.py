@@ -103,6 +103,10 @@ def test_a_large_record_of_many_features_is_refused() -> None:
         sources.parsed(record_of(features), "f", 7)
     del features[f"f{0:0200}"]
     assert len(sources.parsed(record_of(features), "f", 7)) == MOST_FEATURES
+    with pytest.raises(
+        DamagedRecordError, match=r"f: record 0 is not a .*: a field of wire type 0"
+    ):
+        sources.parsed(b"\x08\x01" * (1 << 20), "f", 0)
     with pytest.raises(DamagedRecordError, match="f: record 0 is not a "):
         sources.parsed(b"\xff" * (2 << 20), "f", 0)
 

@@ -17,6 +17,7 @@ from beam_pipeline.layouts import coco_tasks, kitti, label_files, voc, yolo
 from beam_pipeline.layouts.automl import Automl
 from beam_pipeline.layouts.coco_file import CocoReader
 from beam_pipeline.layouts.image_records import RecordColumns, RecordReader
+from beam_pipeline.layouts.label_tools import Hasty
 from tests.conformance import texts
 
 _URI = "/d/a.txt"
@@ -76,6 +77,9 @@ READERS: Mapping[str, Reader] = {
     "COCO's classes of all images": CocoReader(coco_tasks.Classes(_FIELDS, all_images=True)),
     "COCO's lists of classes": CocoReader(coco_tasks.Classes(all_images=False, several=True)),
     "AutoML's classes": RecordReader(Automl(boxes=False), RecordColumns(_CLASS, pixels=False)),
+    "Hasty's classes": RecordReader(
+        Hasty(), RecordColumns(label_column("tags", ColumnKind.CLASS), pixels=True)
+    ),
     "AutoML's boxes": RecordReader(Automl(boxes=True), RecordColumns(None, pixels=False)),
 }
 

@@ -158,6 +158,14 @@ def test_what_is_no_file_has_a_reason(kind: bytes, linkname: str, problem: str) 
     assert str(members["a.jpg"]).startswith(problem)
 
 
+def test_a_file_with_holes_has_a_reason() -> None:
+    """Its bytes in the archive are not those of the file."""
+    holes = {"GNU.sparse.size": "9", "GNU.sparse.map": "0,1"}
+    assert read_tar(special(tarfile.REGTYPE, pax_headers=holes)) == {
+        "a.jpg": "a sparse file, expected a plain one"
+    }
+
+
 def test_names_that_lead_out_have_a_reason() -> None:
     """Nothing would be written, but they belong to no data set; folders hold nothing themselves."""
     assert read_tar(special(tarfile.DIRTYPE)) == {}
@@ -203,6 +211,11 @@ def _pax(**attributes: str) -> bytes:
     return info.tobuf(tarfile.PAX_FORMAT) + bytes(2048)
 
 
+def _global_attributes(count: int) -> bytes:
+    attributes = {str(i): "x" for i in range(count)}
+    return tarfile.TarInfo.create_pax_global_header(attributes) + GOOD
+
+
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
@@ -225,6 +238,7 @@ def _pax(**attributes: str) -> bytes:
         (GOOD[:1536] + _pax(size="-5120"), "it is not a tar|the header at byte 1536 is damaged"),
         (special(tarfile.GNUTYPE_SPARSE), "a sparse file"),
         (_pax(**{"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}), "a sparse file"),
+        (_global_attributes(1001), "more than 1000 global attributes"),
     ],
 )
 def test_a_broken_tar_is_one_error(data: bytes, problem: str) -> None:

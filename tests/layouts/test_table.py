@@ -189,6 +189,8 @@ def test_faulty_rows_beside_good_ones(tmp_path: Path) -> None:
     uri = f"{tmp_path}/x.parquet"
     write_parquet(uri, [{"name": b"a"}, {"name": NO_IMAGE}])
     assert heads.head(uri) == TableHead(uri, b"", True, ({"name": "a"},))
+    write_parquet(uri, [{"name": NO_IMAGE}, *[{"name": b"a"}] * 30_000])
+    assert heads.head(uri) == TableHead(uri, b"", False, ({"name": "a"},) * 20_000)
 
 
 @pytest.mark.parametrize(("first", "second", "listed"), [("a/1.jpg", "b/2.jpg", 0), ("1", "2", 3)])

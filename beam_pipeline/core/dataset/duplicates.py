@@ -16,6 +16,7 @@ import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
 from typing import Any, NamedTuple
@@ -176,6 +177,7 @@ def _such_as(group: DuplicateGroup) -> str:
 
 _IMAGES_A_RANGE = 1 << 18
 _LABEL_HASH_BYTES = 8
+_MOST_HASHES = 1 << 16  # that are remembered
 _OF_ROWS = -1
 
 
@@ -243,39 +245,34 @@ def _split(digests: bytes) -> list[bytes]:
     return [digests[i : i + DIGEST_BYTES] for i in range(0, len(digests), DIGEST_BYTES)]
 
 
-class LabelHashes(dict[tuple[references.LabelValue, ...], int]):
-    """Labels of a sample -> a hash of what its example shows of them; each is computed once.
+class LabelHashes:
+    """Hashes of what examples show of the labels of samples; labels that repeat are hashed once.
 
     Args:
       files: the indices of the labels that are files.
       rows: samples are rows or objects of images.
     """
 
-    _MOST = 1 << 16  # remembered
-
     def __init__(self, files: Sequence[int] = (), *, rows: bool = False) -> None:
-        super().__init__()
         self._files = files
         self._rows = rows
+        self.of = lru_cache(_MOST_HASHES)(self._of)
 
     def image(self, ref: references.SampleRef, digest: bytes) -> WrittenImage:
         """The image of a sample."""
         key = references.image_of(ref.key) if self._rows else ref.key
-        return WrittenImage(digest, self[ref.labels], ref.split, key)
+        return WrittenImage(digest, self.of(ref.labels), ref.split, key)
 
-    def __missing__(self, labels: tuple[references.LabelValue, ...]) -> int:
+    def _of(self, labels: tuple[references.LabelValue, ...]) -> int:
         if self._rows:
             return _OF_ROWS
-        if len(self) >= self._MOST:
-            self.clear()
         values: list[Any] = [changes.without_lines(value) for value in labels]
         for index in self._files:
             values[index] = [
                 (size, *pixels) for _, size, _, *pixels in references.named_files(labels[index])
             ]
         text = repr(values).encode("utf-8", "surrogatepass")  # JSON takes three times as long
-        self[labels] = int.from_bytes(blake2b(text, digest_size=_LABEL_HASH_BYTES).digest(), "big")
-        return self[labels]
+        return int.from_bytes(blake2b(text, digest_size=_LABEL_HASH_BYTES).digest(), "big")
 
 
 _MOST_KEYS = 4  # of a group that are shown
@@ -442,6 +439,6 @@ class CopyFinder:
         if first.key == self._image(ref).key:
             return None
         where = f" in {first.split}" if first.split != ref.split else ""
-        labels = "" if first.labels == self._hashes[ref.labels] else "; their labels differ"
+        labels = "" if first.labels == self._hashes.of(ref.labels) else "; their labels differ"
         message = f"the same bytes as {first.key}{where}, which is kept{labels}"
         return image_dead_letter(Stage.JOIN, ref.key, ref.uri, Reason.DUPLICATE, message)

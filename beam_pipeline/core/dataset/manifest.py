@@ -115,10 +115,10 @@ class FeatureEntry:
 
     @property
     def described(self) -> str:
-        """The kind and the shape in a few words: `int64`, `float[4]`, `bytes[]`."""
+        """The kind and the shape in a few words: `int64`, `float[4]`, `bytes[] of picture`."""
         lengths = ", ".join("" if length is None else str(length) for length in self.shape)
-        of = f" of {self.pixels}" if self.pixels else ""
-        return f"{self.kind}{f'[{lengths}]' if self.shape else ''}{of}"
+        kind = f"{self.kind}[{lengths}]" if self.shape else self.kind
+        return " of ".join(filter(None, (kind, self.pixels, self.content)))
 
 
 @dataclass(frozen=True)

@@ -134,9 +134,7 @@ def plain_jpeg(data: bytes) -> PlainJpeg | None:
     icc_profile = b""
     for kind, offset in segments:
         if kind in _USUAL_FRAMES:
-            components, in_scan = data[offset + 9], data[segments[-1][1] + 4]
-            single_scan = kind != _PROGRESSIVE and components == in_scan
-            return None if components == _CMYK else PlainJpeg(header, icc_profile, single_scan)
+            break
         if kind == _EXIF:
             return None
         if kind == _ICC_PROFILE:
@@ -145,7 +143,9 @@ def plain_jpeg(data: bytes) -> PlainJpeg | None:
                 return None
             end = offset + 2 + int.from_bytes(data[offset + 2 : offset + 4], "big")
             icc_profile = data[offset + 18 : end]
-    return None
+    components, in_scan = data[offset + 9], data[segments[-1][1] + 4]
+    single_scan = kind != _PROGRESSIVE and components == in_scan
+    return None if components == _CMYK else PlainJpeg(header, icc_profile, single_scan)
 
 
 def jpeg_header(data: bytes, segments: list[tuple[int, int]] | None = None) -> ImageHeader | None:
@@ -180,9 +180,8 @@ def jpeg_header(data: bytes, segments: list[tuple[int, int]] | None = None) -> I
             channels = _JPEG_CHANNELS.get(components)
             if bits != 8 or not channels or length != 8 + 3 * components:
                 return None
-            if not 0 < height * width <= MAX_PIXELS or max(height, width) > MAX_SIDE:
-                return None
-            if components == 4 and height * width * components > MAX_SAMPLES:
+            most = min(MAX_PIXELS, MAX_SAMPLES // components)
+            if not 0 < height * width <= most or max(height, width) > MAX_SIDE:
                 return None
             header = ImageHeader("jpeg", height, width, channels)
         elif kind == _SCAN:

@@ -20,6 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import LabelTableError
@@ -199,10 +200,9 @@ def _is_bytes(kind: Any) -> bool:
 
 def _begin_as_images(opened: Any, column: str) -> bool:
     """True if the first value of a column of bytes is an image."""
-    for _, batch in numbered_batches(opened, None, rows_at_once=_LOOKED_AT, columns=[column]):
-        values = [*_bytes_in(batch.to_pylist())]
-        return bool(values) and bool(image_extension(values[0]))
-    return False
+    batches = numbered_batches(opened, None, rows_at_once=_LOOKED_AT, columns=[column])
+    values = (value for _, batch in islice(batches, 1) for value in _bytes_in(batch.to_pylist()))
+    return bool(image_extension(next(values, b"")))
 
 
 def _bytes_in(value: Any) -> Iterator[bytes]:

@@ -140,9 +140,8 @@ def crossed_pattern(segments: Sequence[Segment], classes: int) -> str:
     """The --label_from with group and class exchanged, if each group has all classes; else empty."""
     exchanged = {Role.GROUP: Role.CLASS, Role.CLASS: Role.GROUP}
     crossed = [segment for segment in segments if segment.role in exchanged]
-    if [segment.role for segment in crossed] != [*exchanged]:
-        return ""
-    if math.prod(len(segment.names) for segment in crossed) != classes:
+    number = math.prod(len(segment.names) for segment in crossed)
+    if number != classes or [segment.role for segment in crossed] != [*exchanged]:
         return ""
     return label_pattern([s._replace(role=exchanged.get(s.role, s.role)) for s in segments])
 

@@ -110,8 +110,6 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
       LabelTableError: it is empty, of an unsupported kind, or lacks a usable header.
     """
     if head.rows is not None:
-        if not head.rows:
-            raise LabelTableError(f"{head.uri}: the file is empty; expected rows")
         return LabelTable(head.uri, Format.PARQUET)
     extension = posixpath.splitext(head.uri)[1].lower()
     data = head.data[:_SPACE_BYTES].lstrip(_BEFORE_JSON) or head.data.strip(_BEFORE_JSON)
@@ -221,8 +219,6 @@ def _with_columns(head: TableHead, table: LabelTable) -> LabelTable:
     elif repeated:
         names = ", ".join(map(repr, repeated))
         problem = f"the header names {names} more than once; give each column a different name"
-    elif not any(header):
-        problem = "the header is empty; expected column names"
     if problem:
         raise LabelTableError(f"{table.uri}: {problem}")
     return replace(table, header=header)

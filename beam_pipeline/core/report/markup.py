@@ -261,9 +261,7 @@ def number_chart(
     unit: str = "",
     of: str = "values",
 ) -> Html:
-    """A histogram of numbers; it takes the arguments of `length_chart`."""
-    if not histogram.bins:
-        return Html("")
+    """A histogram of one number or more; it takes the arguments of `length_chart`."""
     level, counts = readable(histogram, MOST_BARS)
     ends = 1 if level == 0 and isinstance(histogram.low, int) else 2
     bars = [

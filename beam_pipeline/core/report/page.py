@@ -305,11 +305,12 @@ def _objects(report: Report) -> Iterator[Html]:
 def _numbers(report: Report) -> Iterator[Html]:
     charts = []
     for feature, histogram in sorted(report.statistics.numbers.items()):
-        ends = f"{number(histogram.low)} to {number(histogram.high)}" if histogram.bins else ""
-        note = f"{grouped(histogram.values, 'value')}, {ends}"
-        if histogram.not_finite:
-            note += f"; not finite: {number(histogram.not_finite)}"
-        charts.append(number_chart(feature, histogram, note=note))
+        if histogram.bins:
+            ends = f"{number(histogram.low)} to {number(histogram.high)}"
+            note = f"{grouped(histogram.values, 'value')}, {ends}"
+            if histogram.not_finite:
+                note += f"; not finite: {number(histogram.not_finite)}"
+            charts.append(number_chart(feature, histogram, note=note))
     yield _charts(charts)
 
 

@@ -41,7 +41,7 @@ def thumbnail(data: bytes, mask: bytes = b"", side: int = SIDE) -> Thumbnail | N
     Args:
       data: the image.
       mask: a PNG of its size whose pixels are ids, or empty.
-      side: the most pixels of the longer side; a thumbnail has fewer bytes than its square.
+      side: the most pixels of the longer side.
 
     Raises:
       MemoryError: the image needs more than there is.
@@ -53,8 +53,7 @@ def thumbnail(data: bytes, mask: bytes = b"", side: int = SIDE) -> Thumbnail | N
         drawn = pillow_header.open_as(mask, pillow_header.OWN_FORMATS) if mask else None
         if drawn is not None and not _is_too_large(drawn):
             small = _with_mask(small, drawn)
-        return _encoded(small, side * side)
-    return None
+    return _encoded(small)
 
 
 def small_image(data: bytes, side: int) -> Image.Image | None:
@@ -119,12 +118,10 @@ def mask_colour(number: int) -> tuple[int, int, int]:
     return channels[0], channels[1], channels[2]
 
 
-def _encoded(image: Image.Image, most: int) -> Thumbnail | None:
+def _encoded(image: Image.Image) -> Thumbnail:
     """Encodes a thumbnail: a small drawing as PNG, any other as JPEG."""
     file = io.BytesIO()
     kind = "png" if max(image.size) <= _SMALL else "jpeg"
     image.save(file, kind, quality=_QUALITY)
-    data = file.getvalue()
-    if len(data) > most:
-        return None
-    return Thumbnail(f"data:image/{kind};base64,{base64.b64encode(data).decode()}", *image.size)
+    data = base64.b64encode(file.getvalue()).decode()
+    return Thumbnail(f"data:image/{kind};base64,{data}", *image.size)

@@ -76,7 +76,7 @@ A, B, C = (bytes([value]) * 16 for value in (1, 2, 255))
 def image(
     digest: bytes, key: str, *, split: str = "train", label: LabelValue = "cat"
 ) -> duplicates.WrittenImage:
-    return duplicates.WrittenImage(digest, duplicates.LabelHashes()[label,], split, key)
+    return duplicates.WrittenImage(digest, duplicates.LabelHashes().of((label,)), split, key)
 
 
 def ref(digest: bytes, key: str, *, split: str = "train", label: LabelValue = "cat") -> SampleRef:

@@ -76,8 +76,8 @@ def test_labels_are_compared_as_examples_show_them(
 ) -> None:
     """Without the lines of boxes, and without the places and times of masks."""
     hashes = LabelHashes(files)
-    assert (hashes[one] == hashes[other]) is same
-    assert LabelHashes(files)[one] == hashes[one]
+    assert (hashes.of(one) == hashes.of(other)) is same
+    assert LabelHashes(files).of(one) == hashes.of(one)
 
 
 SPEC = ShardSpec("train", 0, 1, "d-train.tfrecord-00000-of-00001")
@@ -91,7 +91,7 @@ def receipt(refs: Sequence[references.SampleRef], digests: bytes) -> Receipt:
 
 def test_a_number_that_is_none_is_the_same_again() -> None:
     """NaN is not equal to itself."""
-    assert LabelHashes()[float("nan"),] == LabelHashes()[float("nan"),]
+    assert LabelHashes().of((float("nan"),)) == LabelHashes().of((float("nan"),))
 
 
 def test_the_images_of_a_shard_come_from_its_receipt() -> None:

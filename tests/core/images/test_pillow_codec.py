@@ -23,7 +23,7 @@ from beam_pipeline.core.images.geometry import (
     turned_size,
 )
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.pillow_codec import codec_version, open_image, rewrite
+from beam_pipeline.core.images.pillow_codec import codec_version, open_image, rewrite, to_srgb
 from beam_pipeline.core.images.preparation import read_header
 from tests.rows import in_rows, raised
 
@@ -286,6 +286,9 @@ def test_a_profile_is_converted_or_kept() -> None:
     assert converted.tobytes() == gradient((20, 10)).tobytes()
     kept, _ = rewritten(data, ImageChanges(color_profile="keep"))
     assert kept.info["icc_profile"] == srgb
+    of_jpeg = saved(gradient((20, 10)), "JPEG", icc_profile=srgb)
+    kept_jpeg, _ = rewritten(of_jpeg, ImageChanges(color_profile="keep"))
+    assert kept_jpeg.info["icc_profile"] == srgb
     assert kept.tobytes() == gradient((20, 10)).tobytes()
 
 
@@ -304,6 +307,52 @@ def test_colours_are_converted_from_a_profile_as_little_cms_does(mode: str) -> N
     expected = ImageCms.profileToProfile(image, io.BytesIO(profile), srgb)
     assert expected is not None
     assert converted.tobytes() == expected.tobytes() != image.tobytes()
+
+
+def profile_of(space: bytes, whole: bytes, tables: dict[bytes, bytes]) -> bytes:
+    """A profile of ICC's version 2, from a colour space to a whole one; its tables begin with their kinds."""
+    named = b"desc" + bytes(4) + struct.pack(">I", 5) + b"test\0" + bytes(78)
+    tables = {b"desc": named, b"wtpt": b"XYZ " + bytes(4) + WHITE, **tables}
+    directory, content, start = struct.pack(">I", len(tables)), b"", 132 + 12 * len(tables)
+    for name, table in tables.items():
+        directory += struct.pack(">4sII", name, start + len(content), len(table))
+        content += table + bytes(-len(table) % 4)
+    fields = (start + len(content), 0x02100000, b"prtr", space, whole, b"acsp", WHITE)
+    return struct.pack(">I4xI4s4s4s12x4s28x12s48x", *fields) + directory + content
+
+
+WHITE = struct.pack(">iii", 63_190, 65_536, 54_061)  # of D50
+IDENTITY = struct.pack(">9i", *(65_536 * (i % 4 == 0) for i in range(9)))
+RAMP = bytes(range(256))
+LINEAR = profile_of(b"GRAY", b"XYZ ", {b"kTRC": struct.pack(">4s4xIH", b"curv", 1, 256)})
+BLACK_ALONE = profile_of(  # a corner of the cube of inks is white if it is without the last one
+    b"CMYK",
+    b"Lab ",
+    {
+        b"A2B0": b"mft1\0\0\0\0\4\3\2\0"
+        + IDENTITY
+        + RAMP * 4
+        + b"\xff\x80\x80\0\x80\x80" * 8
+        + RAMP * 3
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("mode", "profile", "colours"),
+    [
+        ("L", LINEAR, [0, 168, 255]),
+        ("LA", LINEAR, [0, 9, 100, 9, 255, 9]),
+        ("CMYK", BLACK_ALONE, [255, 255, 255, 147, 147, 147, 0, 0, 0]),
+    ],
+)
+def test_colours_of_other_spaces_are_those_of_their_profiles(
+    mode: str, profile: bytes, colours: list[int]
+) -> None:
+    """Grey stays grey; with transparency it is left as it is, as LittleCMS does not take it."""
+    pixels = [bytes({"L": (v,), "LA": (v, 9), "CMYK": (7, 8, 9, v)}[mode]) for v in (0, 100, 255)]
+    image = Image.frombytes(mode, (3, 1), b"".join(pixels))
+    assert [*to_srgb(image, profile).tobytes()] == colours
 
 
 def test_a_profile_that_is_damaged_or_of_another_kind_is_ignored() -> None:

@@ -67,13 +67,19 @@ def icon(picture_bytes: bytes) -> bytes:
         (apng(128, (1 << 31) - 1), Reason.DECOMPRESSION_BOMB),
         (apng(32_000, 32_000), Reason.DECOMPRESSION_BOMB),
         (icon(apng(32_000, 32_000)), Reason.UNSUPPORTED_FORMAT),
+        (
+            saved(Image.new("CMYK", (8, 8)), format="JPEG").replace(
+                struct.pack(">HHB", 8, 8, 4), struct.pack(">HHB", 13_377, 13_377, 4)
+            ),
+            Reason.DECOMPRESSION_BOMB,
+        ),
         (saved(Image.new("L", (8, 8)), format="WEBP").replace(b"VP8 ", b"VP8X"), None),
         (
             b"RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0" + bytes(4) + b"\xff\xff\0" * 2,
             Reason.DECOMPRESSION_BOMB,
         ),
     ],
-    ids=["APNG, 2 ** 31 rows", "APNG", "icon of an APNG", "broken WebP", "WebP"],
+    ids=["APNG, 2 ** 31 rows", "APNG", "icon of an APNG", "JPEG of CMYK", "broken WebP", "WebP"],
 )
 def test_claims_take_no_memory(data: bytes, reason: Reason | None) -> None:
     """Pillow's plugin for PNGs would fill the canvas before anyone looks at its size."""

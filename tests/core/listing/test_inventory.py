@@ -37,6 +37,14 @@ def read(content: Content) -> list[tuple[Any, ...]]:
     return [row for rows in parts for row in zip(*rows, strict=True)]
 
 
+def read_in_lines(content: str, *, regular: bool) -> list[tuple[Any, ...]]:
+    """The same of a file of CSV whose lines are in memory."""
+    header, data = inventory.csv_header(file_with(content), "i.csv"), content.encode()
+    assert header
+    parts = inventory.read_lines(data, "i.csv", header, first_line=1, regular=regular)
+    return [row for rows in parts for row in zip(*rows, strict=True)]
+
+
 def problem(content: Content) -> str:
     return str(raised(InventoryError, read, content))
 
@@ -45,12 +53,22 @@ def problem(content: Content) -> str:
 def test_an_inventory_has_these_rows(content: Content, rows: list[tuple[Any, ...]]) -> None:
     """In CSV with any of the usual separators, and in Parquet."""
     assert read(content) == rows
+    if isinstance(content, str):
+        assert read_in_lines(content, regular=False) == rows
 
 
 @in_rows
 def test_what_is_no_inventory_is_an_error(content: Content, message: str) -> None:
     """With the file, the row, what was found and what was expected."""
     assert problem(content) == f"--inventory i.csv{message}"
+
+
+def test_a_quote_that_is_not_closed_is_an_error_however_lines_are_read() -> None:
+    """Where each line is known to end a record, its row is still parsed as CSV is."""
+    content = 'uri,size\n"a"b.jpg,1\n'
+    for regular in (False, True):
+        error = raised(InventoryError, read_in_lines, content, regular=regular)
+        assert str(error) == problem(content)
 
 
 def test_the_cells_of_parquet() -> None:

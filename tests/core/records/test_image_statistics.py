@@ -74,6 +74,13 @@ def test_statistics_are_read_back(samples: list[Any]) -> None:
     assert written(parse_statistics(json.loads(written(statistics)))) == written(statistics)
 
 
+def test_samples_are_counted_some_thousand_at_a_time() -> None:
+    """None is left out between."""
+    samples = [(ImageHeader("jpeg", 8, 16, 3), 99, (0.5,))] * 5000
+    assert gathered(samples).images == 5000
+    assert written(gathered(samples)) == written(merged([gathered(samples[:2500])] * 2))
+
+
 def test_what_is_counted_of_images() -> None:
     """Formats, channels, orientation, sizes, bytes and the shape."""
     statistics = gathered(

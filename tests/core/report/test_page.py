@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html as escapes
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -247,6 +248,11 @@ def test_a_page_is_small_whatever_the_data_set() -> None:
     many = report_page(full(1000, 2, "x", boxes=1700))
     assert len(many) < MOST_BYTES / 2
     assert many.count(b"data:image/jpeg") == 2 * 3 + 16
+    huge = thumbnails.Thumbnail(f"data:image/jpeg;base64,{'a' * MOST_BYTES}", 9, 9)
+    too_large = dataclasses.replace(
+        full(9, 1, "x", boxes=0), tiles={"s0x": [Tile(ShownSample("k"), huge)]}
+    )
+    assert report_page(too_large).count(b"data:image/jpeg") == 0
     most = report_page(full(5000, 60, '"', boxes=0))
     assert len(most) < MOST_BYTES
     assert most.count(b"<tr><th") < MOST_CLASSES + 1500
@@ -294,6 +300,16 @@ def cells(chart: str) -> list[list[str]]:
     """The texts of a chart's table, a row each."""
     rows = parsed(chart).findall(".//tbody/tr")
     return [["".join(cell.itertext()) for cell in row] for row in rows]
+
+
+def test_numbers_that_are_not_finite_are_counted_beside_a_chart() -> None:
+    """A column of them alone has no chart."""
+    numbers = {"label/a": histogram_of([1.0, 4.0, math.nan]), "label/b": histogram_of([math.nan])}
+    usual = statistics_of(3)
+    statistics = ImageStatistics(3, usual.counts, usual.lengths, numbers)
+    page = report_page(Report(manifest=manifest_of({"train": 3}, {}), statistics=statistics))
+    assert b"2 values, 1 to 4; not finite: 1" in page
+    assert b"label/b" not in page
 
 
 def test_a_histogram_of_numbers_has_few_bars() -> None:

@@ -204,7 +204,9 @@ def test_a_mask_is_drawn_over_its_image(mode: str) -> None:
     mask = Image.new(mode, (40, 20))
     mask.paste(3, (0, 0, 20, 20))
     grey = (100, 100, 100)
-    found = opened(thumbnail(png(Image.new("RGB", (40, 20), grey)), png(mask)))
+    image = png(Image.new("RGB", (40, 20), grey))
+    assert thumbnail(image, png(mask)[:-30]) == thumbnail(image) != thumbnail(image, png(mask))
+    found = opened(thumbnail(image, png(mask)))
     assert found.getpixel((30, 10)) == grey
     expected = [round(100 + 0.55 * (channel - 100)) for channel in mask_colour(3)]
     assert found.getpixel((10, 10)) == pytest.approx(expected, abs=1)
