@@ -23,7 +23,7 @@ from beam_pipeline.core.labels import schema, table_rows
 from beam_pipeline.core.labels.cells import text_of
 from beam_pipeline.core.labels.mask_names import find_names
 from beam_pipeline.core.labels.tables import inspect_tables
-from beam_pipeline.core.listing.filters import TABLES, TEXTS, UNREAD
+from beam_pipeline.core.listing.filters import TABLES, TEXTS, UNREAD, kind_of
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
@@ -403,9 +403,12 @@ def _documents(
     here: tree.Folder, inside: Sequence[tree.Folder], beside: Sequence[tree.Folder], typed: str
 ) -> Iterator[Question]:
     """Questions about JSON and XML among the images, and COCO's or Pascal VOC's annotations there or beside them."""
+    start = len(posixpath.dirname(here.path))
     for extension, layout, title, pattern in _DOCUMENTS:
-        paths = [path for folder in inside for path in folder.of_kind(extension)]
-        around = [path for folder in beside for path in folder.of_kind(extension)]
+        paths, around = (
+            [path for f in folders for path in f.of_kind(extension) if kind_of(path[start:])]
+            for folders in (inside, beside)
+        )
         ignored = meant = paths or around
         if not ignored:
             continue

@@ -24,7 +24,7 @@ from beam_pipeline.core import errors, questions, references
 from beam_pipeline.core.labels import classes, schema
 from beam_pipeline.core.labels.further_columns import HEAD_BYTES, kind_of_files
 from beam_pipeline.core.labels.mask_names import find_names
-from beam_pipeline.core.labels.path_roles import differ_in_numbers, last_folder_pattern
+from beam_pipeline.core.labels.path_roles import MASKS, differ_in_numbers, last_folder_pattern
 from beam_pipeline.core.listing import filters, globs
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
@@ -329,9 +329,22 @@ def _contains_pairs(parent: tree.Folder) -> bool:
     if not added and (not same or len(others) * (len(first) - 1) < _ENOUGH_NAMES - 1):
         return False
     names = [posixpath.basename(path) for path in parent.folders]
-    images = [name for name in names if not _MASK_NAMES.search(name)]
-    has_roles = len(images) == 1 or _have_roles(names) or bool(_MASK_NAMES.search(added))
-    return has_roles or not differ_in_numbers(first)
+    has_roles = _have_roles(names) or bool(_MASK_NAMES.search(added))
+    return has_roles or not differ_in_numbers(first) or _is_of_masks(parent)
+
+
+def _is_of_masks(parent: tree.Folder) -> bool:
+    """True for two folders, one of PNGs and called like masks, perhaps after the other one: `data` and `labels`."""
+    image, *_, masks = sorted(map(posixpath.basename, parent.folders), key=is_mask)
+    usual = masks.lower() in MASKS | tree.LABEL_FOLDERS or (
+        is_mask(masks) and masks.startswith(image)
+    )
+    pictures = tree.names_in(f"{parent.path}/{masks}").images
+    return (
+        len(parent.folders) == 2
+        and usual
+        and all(name.lower().endswith(".png") for name in pictures)
+    )
 
 
 def _added(first: Collection[str], second: Collection[str]) -> str:

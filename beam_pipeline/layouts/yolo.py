@@ -198,8 +198,9 @@ def _line_format(
         lengths, longest = {*every}, max(every)
         is_pose = len(lengths) == 1 and not longest % 2
         task = DETECT if longest < _LEAST_OUTLINE else POSE if is_pose else SEGMENT
-        enough = longest == _CORNERS or (len(every) >= _ENOUGH_LINES and not masks)
-        if task == SEGMENT and len(lengths) == 1 and enough:
+        described = data.names_from.lower().endswith(yolo_data_set.YAML_SUFFIXES)
+        enough = len(every) >= _ENOUGH_LINES and not (masks or described)
+        if task == SEGMENT and len(lengths) == 1 and (enough or longest == _CORNERS):
             boxes = f"boxes with key points, which need kpt_shape in {yolo_data_set.USUAL_YAML[0]}"
             boxes = f"turned boxes (--yolo_task {OBB})" if longest == _CORNERS else boxes
             reason = f"all lines looked at have {longest} columns: outlines of {longest // 2} points, or {boxes}."

@@ -283,7 +283,9 @@ def _decimal_commas(table: LabelTable, rows: TableRows, texts: Collection[str]) 
 def path_columns(names: Sequence[str]) -> Sequence[str]:
     """The column that is called as one with paths of images is; several where it may be any of them."""
     usual = columns_called(_PATH_NAMES, names)
-    return usual[:1] or [name for name in names if _LIKE_PATHS.fullmatch(name.lower())]
+    like = [name for name in names if _LIKE_PATHS.fullmatch(name.lower())]
+    of_parts = any(name.lower().endswith("_file_name") for name in like)
+    return usual[:1] or (like if of_parts else like[:1])
 
 
 def columns_called(usual: Sequence[str], names: Sequence[str]) -> Sequence[str]:

@@ -13,6 +13,7 @@ from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.cells import filled, text_of, texts_of
 from beam_pipeline.core.listing.folders import FOLDER, are_splits
 
+_SPLIT_NUMBER = re.compile(r".*\d.*|true|false", re.IGNORECASE)
 _SHOWN_NAMES = 8
 _MOST_FLAGS = 100  # names that still fit into a command
 _MANY = 64  # pixels of the smallest images that people keep in tables
@@ -175,7 +176,8 @@ def partition_questions(
     """
     called = " ".join([label, *map(posixpath.basename, uris)]).lower()
     values = {*map(text_of, cells)} - {""}
-    if are_splits(label, values) or ("partition" in called and values <= {"0", "1", "2"}):
+    numbers = label if all(map(_SPLIT_NUMBER.fullmatch, values)) else ""
+    if are_splits(numbers, values) or ("partition" in called and values <= {"0", "1", "2"}):
         yield questions.Question(
             "partition",
             f"The column {label!r} of {', '.join(uris)} would be the label, but its name or values are usual for splits: "

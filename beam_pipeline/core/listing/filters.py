@@ -83,8 +83,11 @@ def top_folder(names: Sequence[str]) -> str:
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 TEXTS = (".txt", ".caption")
-UNREAD = (".xlsx", ".xls", ".mat", ".manifest", ".odgt", ".labels")
+_OF_ANYTHING = (".xlsx", ".xls", ".mat")
+UNREAD = (*_OF_ANYTHING, ".manifest", ".odgt", ".labels")
 """Extensions of label files: tables, texts beside images or labels of YOLO and KITTI, and what no layout reads."""
+
+_CALLED_LABELS = re.compile("anno|label|truth|target|meta", re.IGNORECASE)
 
 _EXTENSIONS = frozenset((*TABLES, *TEXTS, *UNREAD, ".json", ".xml"))
 _OF_DATA_SETS = frozenset(
@@ -154,7 +157,11 @@ class LabelFiles:
 
 
 def kind_of(key: str) -> str:
-    """The kind that a file counts as; empty for one that is neither a label file nor a shard."""
+    """The kind that a file counts as; empty for one that is neither a label file nor a shard.
+
+    >>> kind_of("annotations/cars.mat"), kind_of("labels.xlsx"), kind_of("classes.xlsx")
+    ('.mat', '.xlsx', '')
+    """
     name = posixpath.basename(key)
     if name.startswith("."):
         return ""
@@ -165,7 +172,8 @@ def kind_of(key: str) -> str:
     extension = posixpath.splitext(name)[1].lower()
     if name.endswith(".labels.txt"):  # a data set may have several
         return "labels.txt"
-    return extension if extension in _EXTENSIONS else ""
+    is_any = extension in _OF_ANYTHING and not _CALLED_LABELS.search(key)
+    return extension if extension in _EXTENSIONS and not is_any else ""
 
 
 IMAGE_EXTENSIONS = frozenset(

@@ -27,6 +27,7 @@ SPLIT_NAMES = {
 """Folder names and values of a `split` column, in lower case -> the split's name."""
 
 _SPLIT_WORDS = frozenset(["split", "splits", "subset", "fold", "folds", "kfold", "partition"])
+_AFTER_SPLIT = re.compile(r"id$|(?<=split)[\W_](?:set|name)$|(?<=fold)[\W_](?:no|number)$")
 _MOST_SPLITS = 20  # folds of a cross-validation
 
 
@@ -100,12 +101,14 @@ def are_splits(column: str, values: Collection[str]) -> bool:
 
     >>> are_splits("part", {"train2017", "val2017"}), are_splits("fold_id", {"1", "2"})
     (True, True)
+    >>> are_splits("Split Set", {"TRN", "VLD"}), are_splits("split_ends", {"yes", "no"})
+    (True, False)
     """
     if not 1 < len(values) <= _MOST_SPLITS:
         return False
     splits = {named_split(re.sub("(?<=[a-z])(?=[A-Z])", "_", value)) for value in values}
-    words = re.findall(r"[a-z]+", column.lower().removesuffix("id"))
-    means_splits = not _SPLIT_WORDS.isdisjoint(words) or (bool(words) and words[-1] in SPLIT_NAMES)
+    words = re.findall(r"[a-z]+", _AFTER_SPLIT.sub("", column.lower()))
+    means_splits = bool(words) and (words[-1] in SPLIT_NAMES or words[-1] in _SPLIT_WORDS)
     return means_splits or (len(splits) > 1 and "" not in splits)
 
 
