@@ -124,7 +124,7 @@ class EarlierDataSet:
             only
             and only.inputs.spec.of == inputs.spec.of
             and changes.has_same_outcome(only, inputs)
-            and only.info.codec in ("", codec_here(only.info.codec))  # which encodes images alike
+            and (not only.info.codec or only.info.codec == codec_here(only.info.codec))
         ):
             if self._is_sound(only):
                 reusable = only
@@ -147,12 +147,12 @@ class EarlierDataSet:
             receipt = read_receipt(self.folder, spec.file_name)
         except errors.ConversionError as error:
             return None, f"a shard is written again, its samples counted as added: {error}"
+        if receipt:
+            return receipt, ""
         uri = files.join(self.folder, spec.file_name)
         return (
-            receipt,
-            ""
-            if receipt
-            else f"{uri} has no receipt: the shard is written again, its samples counted as added",
+            None,
+            f"{uri} has no receipt: the shard is written again, its samples counted as added",
         )
 
     def _is_sound(self, receipt: Receipt) -> bool:
