@@ -243,10 +243,8 @@ class Run:
             now = output_folder.file_versions(folder) if before else {}
             written = sorted(name for name in now if now[name] != before.get(name))
             if now and not any(map(formats.is_record_file, written)):
-                missing = f"only {', '.join(written)} had to be written"
-                terminal.say(
-                    f"{folder} is up to date: {missing if written else 'nothing had to be written'}"
-                )
+                names = f"only {', '.join(written)}" if written else "nothing"
+                terminal.say(f"{folder} is up to date: {names} had to be written")
                 return
             summary.print_summary(self.config, seconds)
         except BrokenPipeError:  # the reader of our output has gone

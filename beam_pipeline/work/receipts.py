@@ -143,17 +143,13 @@ class EarlierDataSet:
 
     def _receipt(self, spec: ShardSpec) -> tuple[Receipt | None, str]:
         """A shard's receipt, or else a sentence on why it is missing."""
+        reason = f"{files.join(self.folder, spec.file_name)} has no receipt"
         try:
-            receipt = read_receipt(self.folder, spec.file_name)
+            if receipt := read_receipt(self.folder, spec.file_name):
+                return receipt, ""
         except errors.ConversionError as error:
-            return None, f"a shard is written again, its samples counted as added: {error}"
-        if receipt:
-            return receipt, ""
-        uri = files.join(self.folder, spec.file_name)
-        return (
-            None,
-            f"{uri} has no receipt: the shard is written again, its samples counted as added",
-        )
+            reason = str(error)
+        return None, f"a shard is written again, its samples counted as added: {reason}"
 
     def _is_sound(self, receipt: Receipt) -> bool:
         """Tells whether a shard matches its receipt.
