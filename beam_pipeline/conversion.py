@@ -294,6 +294,8 @@ def _value(option: Option, value: Any) -> Any:
         separator = ":" if "name:" in option.kind.metavar else "="
         value = ",".join(f"{name}{separator}{item}" for name, item in value.items())
     is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if is_number and value % 1 == 0:
+        value = int(value)  # of 1e6
     if (is_number or isinstance(value, str)) and parse is not str:
         try:
             value = parse(str(value))

@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -62,12 +63,15 @@ def _refuse_value(message: str) -> NoReturn:
 def interruptible(
     message: Callable[[], str], clean_up: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """While the block runs, in the main thread, Ctrl-C ends the program at once.
+    """While the block runs in the main thread, Ctrl-C ends the program at once.
 
     Args:
       message: called for what the program prints; may cancel a job elsewhere.
       clean_up: called then for what else would be left.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def leave(*_: object) -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C does not wait
@@ -239,10 +243,8 @@ class Run:
             now = output_folder.file_versions(folder) if before else {}
             written = sorted(name for name in now if now[name] != before.get(name))
             if now and not any(map(formats.is_record_file, written)):
-                missing = f"only {', '.join(written)} had to be written"
-                terminal.say(
-                    f"{folder} is up to date: {missing if written else 'nothing had to be written'}"
-                )
+                names = f"only {', '.join(written)}" if written else "nothing"
+                terminal.say(f"{folder} is up to date: {names} had to be written")
                 return
             summary.print_summary(self.config, seconds)
         except BrokenPipeError:  # the reader of our output has gone

@@ -327,15 +327,14 @@ def ignored_label_files(here: tree.Folder, typed: str) -> list[Question]:
     further = [path for path in texts if posixpath.basename(path)[:-4] not in images]
     looks = (look for look in look_at_tables(further) if len(look.columns) > 1)
     lists = [look.path for look in looks if look.names_images_in(here.path, by_file_name=True)]
-    among = [
-        *_tables(here, [*lists, *(path for folder in inside for path in tables_in(folder))], typed),
-        *_documents(here, inside, beside, typed),
-    ]
-    if not among:
+    among = [*lists, *(path for folder in inside for path in tables_in(folder))]
+    tables = [*_tables(here, among, typed)]
+    if not tables:
         above = look_at_tables(tables_in(tree.names_in(posixpath.dirname(here.path))))
         naming = [table.path for table in above if table.names_images_in(here.path)]
-        among = [*_tables(here, naming, typed)]
-    return [*among, *_text_files(here, inside, beside, typed)]
+        tables = [*_tables(here, naming, typed)]
+    others = _documents(here, inside, beside, typed), _text_files(here, inside, beside, typed)
+    return [*tables, *itertools.chain(*others)]
 
 
 def _label_folders(root: str) -> Iterator[str]:

@@ -193,7 +193,7 @@ def load(
     records = tf.data.Dataset.zip((records, numbers(seed))) if crop else records
     elements = mapped(records, reader.of_record)
     if cache:
-        read = (fingerprint(shards), plan.keys, pixels, antialias, as_dict)
+        read = (fingerprint(shards), plan.keys, pixels, antialias, as_dict, filter is None)
         elements = ordered(elements.cache("" if cache is True else _cache_file(cache, read)))
     elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE) if augment else elements
     elements = _batched(elements, reader, max_boxes, batch, drop_remainder=drop_remainder)

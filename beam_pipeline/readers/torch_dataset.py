@@ -93,7 +93,7 @@ class TFRecordDataset(IterableDataset[Any]):
         dtype: str = "uint8",
     ) -> None:
         super().__init__()
-        if shuffle_buffer != 0 and not is_count(shuffle_buffer):
+        if shuffle_buffer and not is_count(shuffle_buffer):
             raise UsageError(
                 f"shuffle_buffer is {shuffle_buffer!r}, expected a whole number from 0 on"
             )

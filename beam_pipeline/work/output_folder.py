@@ -465,7 +465,7 @@ def _by_receipts(folder: str, paths: Iterable[str]) -> Manifest | None:
     lines = (read_note_file(files.join(folder, LABELS_NAME)) or b"").decode(errors="replace")
     for base in (0, 1):
         listed = {name: i for i, name in enumerate(lines.split("\n")[:-1], base)}
-        ids = listed if ids.items() <= listed.items() else ids
+        ids = listed if ids and ids.items() <= listed.items() else ids
     of_shards = [{"path": shard, "examples": 0, "bytes": 0} for shard in shards]
     of_classes = [{"id": i, "name": name} for name, i in sorted(ids.items(), key=itemgetter(1))]
     content = {

@@ -124,7 +124,7 @@ class EarlierDataSet:
             only
             and only.inputs.spec.of == inputs.spec.of
             and changes.has_same_outcome(only, inputs)
-            and only.info.codec in ("", codec_here(only.info.codec))  # which encodes images alike
+            and (not only.info.codec or only.info.codec == codec_here(only.info.codec))
         ):
             if self._is_sound(only):
                 reusable = only
@@ -143,17 +143,13 @@ class EarlierDataSet:
 
     def _receipt(self, spec: ShardSpec) -> tuple[Receipt | None, str]:
         """A shard's receipt, or else a sentence on why it is missing."""
+        reason = f"{files.join(self.folder, spec.file_name)} has no receipt"
         try:
-            receipt = read_receipt(self.folder, spec.file_name)
+            if receipt := read_receipt(self.folder, spec.file_name):
+                return receipt, ""
         except errors.ConversionError as error:
-            return None, f"a shard is written again, its samples counted as added: {error}"
-        uri = files.join(self.folder, spec.file_name)
-        return (
-            receipt,
-            ""
-            if receipt
-            else f"{uri} has no receipt: the shard is written again, its samples counted as added",
-        )
+            reason = str(error)
+        return None, f"a shard is written again, its samples counted as added: {reason}"
 
     def _is_sound(self, receipt: Receipt) -> bool:
         """Tells whether a shard matches its receipt.

@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,12 @@ def test_the_examples_of_the_help_run() -> None:
                 ran += 1
     assert ran == 5
     assert sorted(os.listdir()) == ["labels.csv", "photos", "split", "tables", "tfrecords"]
+
+
+def test_a_command_runs_in_any_thread() -> None:
+    """A program may call it from a thread that cannot catch Ctrl-C."""
+    with ThreadPoolExecutor() as threads:
+        assert threads.submit(cli.main, ["convert", *PHOTOS]).result() == cli.EXIT_DONE
 
 
 def test_no_command_gives_a_short_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,7 +119,7 @@ def test_a_table_in_memory_gives_the_bytes_of_its_file(
 
 
 def test_cells_are_those_of_json(photos: Path, tmp_path: Path) -> None:
-    """Dates as texts, arrays as lists; a folder may be one of several, and options may be paths."""
+    """Dates as texts, arrays as lists; a folder may be one of several, and options may be paths, or whole as 1e6 is."""
     row = {
         "filename": "0.jpg",
         "label": "cat",
@@ -139,7 +139,8 @@ def test_cells_are_those_of_json(photos: Path, tmp_path: Path) -> None:
         output=tmp_path / "out",
         yes=True,
         max_bad_fraction=1,
-        writers=0,
+        max_pixels=1e6,
+        writers=0.0,
         progress=False,
     )
     example = read_all_by(tmp_path / "out", "image/source_id")["0.jpg"]

@@ -268,7 +268,7 @@ def test_a_manifest_that_appears_while_overwrite_deletes(cloud: Store, is_whole:
         if is_whole:
             for entry in manifest["splits"]["train"]["shards"]:
                 cloud.put(f"out/{entry['path']}", CONTENT)
-        cloud.put("out/dataset_info.json", b"{}")
+        cloud.put("out/dataset_info.json", b"{SHARD_X_OF_Y}")
         cloud.put("out/manifest.json", json.dumps(manifest).encode())
         error = prepared.exception(PATIENCE_S)
     assert (type(error) is AnotherJobError) == is_whole, error

@@ -51,14 +51,13 @@ READ = Manifest.of(MANIFEST)
 SHORT = {f"S{i}": name for i, name in enumerate(NAMES)} | {"T": temporary_name("x")}
 SHORT |= {f"R{i}": receipt_name(name) for i, name in enumerate(NAMES)}
 SEALED = sealed(f"<!-- {PLACEHOLDER} -->".encode())
-CONTENTS = {"sealed": SEALED, "edited": SEALED + b"mine", "classes": "cat\ndog\n"}
-SIDE_FILES = (
-    "dead_letters.jsonl",
-    "dataset_info.json",
-    "features.json",
-    FORMAT.index_name(NAMES[0]),
-)
-COMPLETE: dict[str, bytes | str] = dict.fromkeys((*NAMES, *SIDE_FILES), "abc")
+OF_TFDS = {
+    "dataset_info.json": "{SHARD_X_OF_Y}",
+    "features.json": "tensorflow_datasets.FeaturesDict",
+}
+CONTENTS = {"sealed": SEALED, "edited": SEALED + b"mine", "classes": "cat\ndog\n", **OF_TFDS}
+SIDE_FILES = ("dead_letters.jsonl", FORMAT.index_name(NAMES[0]))
+COMPLETE: dict[str, bytes | str] = dict.fromkeys((*NAMES, *SIDE_FILES), "abc") | OF_TFDS
 COMPLETE |= {"labels.txt": "cat\ndog\n", "manifest.json": dump_json(MANIFEST)}
 OTHER = ShardPlan("pets", (("train", 5),), FORMAT)
 
@@ -75,10 +74,11 @@ def leave_unfinished(folder: str) -> None:
 
 
 def write_shard(folder: str, number: int, content: bytes = b"abc") -> None:
-    """Writes a shard and then its receipt, as a job does."""
+    """Writes a shard and then its receipt, as a job does; shard 2 has no classes."""
     write_files(folder, {NAMES[number]: content})
+    ids = {} if number == 2 else {"cat": 0}
     info = SHARDS[number]._replace(crc32c=value(b"abc"))
-    write_receipt(folder, Receipt(ShardInputs(SPECS[number], [], {}, {}), info, []))
+    write_receipt(folder, Receipt(ShardInputs(SPECS[number], [], ids, {}), info, []))
 
 
 def check(folder: str, which: str = "", *, retries: bool = False) -> None:

@@ -49,6 +49,9 @@ def _is_sealed(_manifest: Manifest | None, _name: str, content: bytes) -> bool:
     return contents.is_unchanged(content)
 
 
+_OF_TFDS = re.compile(rb"\{SHARD_X_OF_Y\}|tensorflow_datasets\.FeaturesDict")
+
+
 def _read_by(parse: Callable[[bytes, str], object]) -> _IsOurs:
     """The check of a file that is ours if it can be read back."""
 
@@ -62,7 +65,11 @@ def _read_by(parse: Callable[[bytes, str], object]) -> _IsOurs:
 
 
 SIDE_FILES = (
-    SideFile(r"manifest\.json|dead_letters\.jsonl|(dataset_info|features)\.json"),
+    SideFile(r"manifest\.json|dead_letters\.jsonl"),
+    SideFile(
+        r"(dataset_info|features)\.json",
+        lambda manifest, _name, content: bool(manifest and _OF_TFDS.search(content)),
+    ),
     SideFile(r"labels\.txt|label_map\.pbtxt", _has_classes),
     SideFile(
         r".*\.labels\.txt", lambda manifest, name, _content: name in metadata.tfds_names(manifest)

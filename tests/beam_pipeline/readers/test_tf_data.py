@@ -732,6 +732,8 @@ def test_a_cache_keeps_samples_of_several_splits_and_options_apart(
         heights = [len(image) for image, _ in images.as_numpy_iterator()]
         assert heights == [size] * examples[split]
     assert len(list(tmp_path.glob("cache-*.index"))) == 3
+    few = beam_pipeline.load(pets, cache=cache, image_size=4, channels=1, filter=lambda _: False)
+    assert list(few.as_numpy_iterator()) == []
 
 
 @pytest.mark.parametrize("kept", ["memory", "files"])

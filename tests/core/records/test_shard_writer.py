@@ -324,6 +324,15 @@ def test_a_file_that_ends_before_its_image_does_is_unreadable(tmp_path: Path, of
     assert letter == ("read", "batch/7", f"{tmp_path}/batch", "unreadable", message, "", 0)
 
 
+def test_a_bad_image_in_an_unpacked_file_is_one_of_the_file_that_the_user_knows(
+    tmp_path: Path,
+) -> None:
+    """Also the first in it."""
+    write_files(str(tmp_path), {"batch": b"0123456789"})
+    sample: Any = contained(tmp_path, offset=0, size=10)._replace(origin="gs://b/set.tar")
+    assert made(maker(), sample).uri == "gs://b/set.tar"
+
+
 @pytest.mark.parametrize("check", ["header", "full"])
 @pytest.mark.parametrize(
     ("data", "size", "reason"),

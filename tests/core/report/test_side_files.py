@@ -28,7 +28,7 @@ WRITTEN = {
     "manifest.json": dump_json(MANIFEST.content),
 }
 
-BY_NAME = {"manifest.json", "dataset_info.json", "features.json", "image.class.label.labels.txt"}
+BY_NAME = {"manifest.json", "image.class.label.labels.txt"}
 
 
 @pytest.mark.parametrize("case", CASES)
