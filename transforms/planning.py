@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.pvalue import AsDict, AsIter, AsSingleton, TaggedOutput
 
-from beam_pipeline.core.dataset import splits
-from beam_pipeline.core.dataset.changes import ShardFate
+from beam_pipeline.core.dataset import changes, splits
 from beam_pipeline.core.dataset.duplicates import (
     CopyFinder,
     Duplicates,
@@ -156,7 +155,7 @@ def preview_changes(plan: beam.PCollection[Plan], request: WriteRequest) -> beam
 
     Returns: a `ShardFate` for each shard that `AssignShards` makes.
     """
-    return stage(partial(_preview, request=request), ShardFate, side=plan)
+    return stage(partial(_preview, request=request), changes.ShardFate, side=plan)
 
 
 def _preview(shard: Group, plan: Plan, request: WriteRequest) -> Iterator[Outcome]:

@@ -24,8 +24,7 @@ from beam_pipeline.core.questions import question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts import label_files, layout, tree
-from beam_pipeline.layouts.nearby import ignored_label_files, is_of_numbers, tables_in
+from beam_pipeline.layouts import label_files, layout, nearby, tree
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.table import table_numbering
 from beam_pipeline.storage import files
@@ -254,7 +253,7 @@ def _are_numbers(uri: str) -> bool | None:
     data = tree.beginning(uri, _HEAD_BYTES)
     text = data.decode(encoding_of(data), "replace")
     lines = [line for line in text.splitlines() if line.strip()][:_LINES]
-    return 2 * sum(map(is_of_numbers, lines)) > len(lines) if lines else None
+    return 2 * sum(map(nearby.is_of_numbers, lines)) > len(lines) if lines else None
 
 
 def _has_other_labels(root: str) -> bool:
@@ -265,11 +264,11 @@ def _has_other_labels(root: str) -> bool:
     around = {*tree.names_in(posixpath.dirname(here.path)).folders, *own} - {here.path}
     if any(posixpath.basename(path).lower() in tree.LABEL_FOLDERS for path in around):
         return True
-    tables = [path for folder in inside for path in tables_in(folder)]
+    tables = [path for folder in inside for path in nearby.tables_in(folder)]
     harmless = {"captions_ignored", "json_ignored"}
     if tables and all(posixpath.splitext(path)[0] in own for path in tables):
         harmless.add("tables_ignored")  # img2dataset: 00000.parquet, 00000/
-    return any(question.id not in harmless for question in ignored_label_files(here, root))
+    return any(question.id not in harmless for question in nearby.ignored_label_files(here, root))
 
 
 # --- caption files -------------------------------------------------------------------------------

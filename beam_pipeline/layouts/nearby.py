@@ -27,10 +27,9 @@ from beam_pipeline.core.listing.filters import TABLES, TEXTS, UNREAD, kind_of
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
-from beam_pipeline.layouts import heads, pairs, registry, tree
+from beam_pipeline.layouts import heads, named_files, pairs, registry, tree
 from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import Layout, SourceOptions
-from beam_pipeline.layouts.named_files import ADDED_EXTENSIONS
 from beam_pipeline.storage import files
 
 _LABELS_IN_NAME = re.compile("annot|label|xml")
@@ -251,7 +250,7 @@ class TableLook(NamedTuple):
             paths = [path for path in paths if path.startswith(f"{folder}/")]
             is_exact = any(map(os.path.isfile, paths))
             exact += is_exact
-            endings = (path + ending for path in paths for ending in ADDED_EXTENSIONS)
+            endings = (path + ending for path in paths for ending in named_files.ADDED_EXTENSIONS)
             without_extension += not is_exact and any(map(os.path.isfile, endings))
         enough = without_extension >= _ENOUGH_NAMES
         return 2 * (exact + without_extension * enough) > len(self.images)

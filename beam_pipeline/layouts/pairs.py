@@ -20,15 +20,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from beam_pipeline.core import errors, questions, references
-from beam_pipeline.core.labels import classes, schema
+from beam_pipeline.core import errors, questions, references, text
+from beam_pipeline.core.labels import classes, path_roles, schema
 from beam_pipeline.core.labels.further_columns import HEAD_BYTES, kind_of_files
 from beam_pipeline.core.labels.mask_names import find_names
-from beam_pipeline.core.labels.path_roles import MASKS, differ_in_numbers, last_folder_pattern
 from beam_pipeline.core.listing import filters, globs
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.layouts import label_files, layout, paths, tree
 
 _FIRST = re.compile(r"(images?|imgs?|im|left|rgb|colou?r|a|before|inputs?|source|lr|low|noisy)\d*")
@@ -192,7 +190,7 @@ class Pairs:
         chosen = _chosen(parts, options.columns)
         partners = tuple(replace(root, patterns=(parts.pattern(name),)) for name in chosen)
         columns = [_column(*both, options.columns) for both in zip(chosen, partners, strict=True)]
-        note = f"{parts.image} is the image, with {enumerated(chosen, _SHOWN)} beside it"
+        note = f"{parts.image} is the image, with {text.enumerated(chosen, _SHOWN)} beside it"
         return layout.Source(
             self.name,
             (replace(root, but=tuple(map(parts.pattern, parts.partners))),),
@@ -258,7 +256,7 @@ def masks_among(inside: Sequence[tree.Folder], typed: str) -> Iterator[questions
     pattern = rf"(?:(?P<split>train|val|test)/)?(?P<label>.+)/.+(?<!{re.escape(mark)})[.]\w+"
     yield questions.question(
         "masks_among_images",
-        f"{counted(len(masks), 'file')} with names of masks, such as {label_files.typed_path(masks[0][0], typed)}, would be "
+        f"{text.counted(len(masks), 'file')} with names of masks, such as {label_files.typed_path(masks[0][0], typed)}, would be "
         "images like those beside them.",
         f"If folders are the classes, --label_from {shlex.quote(pattern)} leaves the masks out. If the masks "
         "are the labels:",
@@ -280,7 +278,7 @@ def same_names(here: tree.Folder, typed: str) -> Iterator[questions.Question]:
     names = [posixpath.basename(path) for path in parent.folders]
     splits = [name for name in map(posixpath.basename, here.folders) if name.lower() in SPLIT_NAMES]
     at_top = parent is here or (splits and posixpath.dirname(parent.path) == here.path)
-    answer: dict[str, Any] = {"label_from": last_folder_pattern(splits)}
+    answer: dict[str, Any] = {"label_from": path_roles.last_folder_pattern(splits)}
     if at_top:
         answer = {"layout": "class_folders"}
     further: tuple[tuple[str, Mapping[str, Any]], ...] = ()
@@ -297,7 +295,7 @@ def same_names(here: tree.Folder, typed: str) -> Iterator[questions.Question]:
         advice, answer = "", {"images": (image,), "masks": (mask,)}
     elif parts and (scenes or _have_roles((parts.image, *parts.partners))):
         both = [parts.image, *parts.partners]
-        described = enumerated(both, _EXAMPLES)
+        described = text.enumerated(both, _EXAMPLES)
         pairs = f"If {described} are parts of one sample, the first the image:", {"layout": "pairs"}
         answers = [pairs, ("If the folders are classes:", answer)]
         if max(map(len, both)) == 1:  # letters, as of an alphabet
@@ -305,7 +303,7 @@ def same_names(here: tree.Folder, typed: str) -> Iterator[questions.Question]:
         (advice, answer), *rest = answers
         further = tuple(rest)
     reason = (
-        f"{enumerated([f'{name}/' for name in names], _EXAMPLES)} in {label_files.typed_path(parent.path, typed)} would become "
+        f"{text.enumerated([f'{name}/' for name in names], _EXAMPLES)} in {label_files.typed_path(parent.path, typed)} would become "
         "classes, but such names of folders or images are usual for pairs, masks and several views."
     )
     yield questions.Question("same_names_in_folders", reason, advice, answer, further)
@@ -330,13 +328,13 @@ def _contains_pairs(parent: tree.Folder) -> bool:
         return False
     names = [posixpath.basename(path) for path in parent.folders]
     has_roles = _have_roles(names) or bool(_MASK_NAMES.search(added))
-    return has_roles or not differ_in_numbers(first) or _is_of_masks(parent)
+    return has_roles or not path_roles.differ_in_numbers(first) or _is_of_masks(parent)
 
 
 def _is_of_masks(parent: tree.Folder) -> bool:
     """True for two folders, one of PNGs and called like masks, perhaps after the other one: `data` and `labels`."""
     image, *_, masks = sorted(map(posixpath.basename, parent.folders), key=is_mask)
-    usual = masks.lower() in MASKS | tree.LABEL_FOLDERS or (
+    usual = masks.lower() in path_roles.MASKS | tree.LABEL_FOLDERS or (
         is_mask(masks) and masks.startswith(image)
     )
     pictures = tree.names_in(f"{parent.path}/{masks}").images

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from beam_pipeline.core import errors, uris
 from beam_pipeline.core.archives import Entry
 from beam_pipeline.core.labels import path_roles, roles, table_rows
-from beam_pipeline.core.listing.filters import ImageRoot, ListingFilter
-from beam_pipeline.core.listing.folders import SPLIT_NAMES, folder_meaning
+from beam_pipeline.core.listing import filters, folders
 from beam_pipeline.layouts import layout
 from beam_pipeline.layouts.paths import LOOKED_AT, first_entries
 from beam_pipeline.layouts.tree import MOST_IMAGES, names_in
@@ -42,9 +41,9 @@ class _Tree:
     example: str = ""
     partial: bool = False
 
-    def look_at(self, root: ImageRoot) -> None:
+    def look_at(self, root: filters.ImageRoot) -> None:
         """Adds the folders of a root, level by level."""
-        rules, waiting = ListingFilter(root), [""]
+        rules, waiting = filters.ListingFilter(root), [""]
         most = _MOST_REMOTE if uris.is_remote(root.uri) else _MOST_FOLDERS
         for number, folder in enumerate(waiting):  # which grows
             if number >= most:
@@ -62,10 +61,10 @@ class _Tree:
             below = (posixpath.join(folder, posixpath.basename(uri)) for uri in names.folders)
             waiting += [inner for inner in below if rules.can_hold(inner)]
 
-    def look_into(self, archives: Sequence[ImageRoot]) -> None:
+    def look_into(self, archives: Sequence[filters.ImageRoot]) -> None:
         """Adds the folders and files of the beginnings of archives."""
         rules = {root.uri: MemberFilter(root) for root in archives}
-        entries: Sequence[tuple[ImageRoot, Entry]] = ()
+        entries: Sequence[tuple[filters.ImageRoot, Entry]] = ()
         with suppress(errors.ConversionError):  # which the job reports
             entries = first_entries(archives)
         members: dict[tuple[str, bool, str], list[str]] = defaultdict(list)
@@ -125,7 +124,7 @@ def _segment_rows(tree: _Tree, source: layout.Source) -> Iterator[roles.RoleRow]
         names = list(dict.fromkeys(path[level] for path in tree.paths if len(path) > level))
         role = _role_of_level(level, names, tree, source)
         if role == roles.SPLIT:  # beside which there may be others
-            names.sort(key=lambda name: name.lower() not in SPLIT_NAMES)
+            names.sort(key=lambda name: name.lower() not in folders.SPLIT_NAMES)
         row = roles.role_row(f"path segment {level + 1}", "folders", names, role)
         yield replace(row, partial=tree.partial and level > 0)
 
@@ -140,7 +139,7 @@ def _role_of_level(level: int, names: Sequence[str], tree: _Tree, source: layout
         return next(({"label": roles.CLASS}.get(name, name) for name in inside), roles.IGNORED)
     lower = {name.lower() for name in names}
     if isinstance(labels, layout.FolderLabels) or source.class_by_folder:
-        meanings = [folder_meaning("/".join((*path, "x"))) for path in tree.paths]
+        meanings = [folders.folder_meaning("/".join((*path, "x"))) for path in tree.paths]
         with_split = sum(bool(meaning.split) for meaning in meanings)
         has_split = 2 * with_split > len(meanings)
         parts = max(map(len, tree.paths)) - has_split
@@ -151,7 +150,7 @@ def _role_of_level(level: int, names: Sequence[str], tree: _Tree, source: layout
         return (
             roles.CLASS if parts == 1 else f"{roles.CLASS}, part {level + 1 - has_split} of {parts}"
         )
-    if lower <= SPLIT_NAMES.keys() and not (source.tables and level):
+    if lower <= folders.SPLIT_NAMES.keys() and not (source.tables and level):
         return roles.SPLIT
     if lower <= path_roles.IMAGES | path_roles.MASKS:
         return "images" if lower <= path_roles.IMAGES else "images and masks"
@@ -160,7 +159,7 @@ def _role_of_level(level: int, names: Sequence[str], tree: _Tree, source: layout
     named = not source.roles or any(r.role == roles.KEY and "/" in r.example for r in source.roles)
     deepest = getattr(labels, "level", None)  # of the folders that rows name
     role = roles.KEY if (level < deepest if deepest else named) else roles.IGNORED
-    some_split = source.tables and not level and not lower.isdisjoint(SPLIT_NAMES)
+    some_split = source.tables and not level and not lower.isdisjoint(folders.SPLIT_NAMES)
     return f"{roles.SPLIT}, else {role}" if some_split else role
 
 

@@ -25,25 +25,17 @@ from itertools import chain, groupby, islice, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from beam_pipeline.core import errors, uris
 from beam_pipeline.core.archives import Entry, Member
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
-from beam_pipeline.core.errors import (
-    ContainerError,
-    ConversionError,
-    ListingError,
-    UsageError,
-    reason_of,
-)
-from beam_pipeline.core.labels import further_columns, schema, table_rows, tables
+from beam_pipeline.core.labels import further_columns, schema, table_rows, tables, typed_rows
 from beam_pipeline.core.labels.samples import labelled
-from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing import filters
 from beam_pipeline.core.listing.folders import first_folder_split
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records import example_source, webdataset
 from beam_pipeline.core.references import DEFAULT_SPLIT, FileValue, ImageRef, LabelValue, SampleRef
 from beam_pipeline.core.text import counted, enumerated, excerpt, printable
-from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import caption_files, layout
 from beam_pipeline.layouts.caption_files import CAPTION_COLUMN, CLASS_COLUMN, KEY_COLUMN, json_value
 from beam_pipeline.layouts.pairs import column_name, is_mask, rank
@@ -135,7 +127,7 @@ class _Sample(webdataset.ExampleColumns):
 
     def _cannot_use(self, extension: str, error: Exception) -> None:
         self.hashes.setdefault(extension, 0)
-        self.problem = self.problem or f"its .{extension} cannot be used: {reason_of(error)}"
+        self.problem = self.problem or f"its .{extension} cannot be used: {errors.reason_of(error)}"
 
     def divided(self, image: str, columns: Collection[str]) -> tuple[list[_Image], list[_Image]]:
         """Its images, of which one is expected, and the further files beside it.
@@ -290,8 +282,8 @@ class WebDatasetReader:
                 for name, sample in _collect(archive, images, self.skipped, scattered):
                     names.append(hash(name))
                     yield from self._outcomes(root.archive.key(name), sample, root.uri)
-        except ListingError as error:
-            raise ContainerError(str(error)) from error
+        except errors.ListingError as error:
+            raise errors.ContainerError(str(error)) from error
 
     def _outcomes(self, key: str, sample: _Sample, uri: str) -> Iterator[SampleRef | DeadLetter]:
         """A reference to the image of a sample; or why there is none, for each image that may be it."""
@@ -302,7 +294,7 @@ class WebDatasetReader:
             yield image_dead_letter(Stage.JOIN, key, uri, Reason.MISSING_IMAGE, message)
             return
         fields = sample.row(key, beside, self._as_text)
-        row = typed_row(key, fields, self.table, self.schema, line=0)
+        row = typed_rows.typed_row(key, fields, self.table, self.schema, line=0)
         reason, message, file = self._fault(sample, images, beside)
         stage = Stage.JOIN
         if not message:
@@ -397,7 +389,9 @@ class WebDataset:
         archives, unusable = archive_roots(options.images)
         if unusable or not archives:
             typed = ", ".join(unusable) or "nothing"
-            raise UsageError(f"--layout {self.name} reads archives (.tar, .zip), not {typed}")
+            raise errors.UsageError(
+                f"--layout {self.name} reads archives (.tar, .zip), not {typed}"
+            )
         given = [n for n, kind in options.columns.items() if kind in _FILES_OR_SKIP]
         skipped = frozenset(n for n in given if options.columns[n] == schema.SKIP_KIND)
         first, ignored = _beginnings(archives, skipped)
@@ -413,7 +407,7 @@ class WebDataset:
         if not rows:
             broken = (f"of {key}, {each.problem}" for key, each in first.items() if each.problem)
             problem = next(broken, f"no .{', .'.join(SIDECARS)} beside an image")
-            raise UsageError(
+            raise errors.UsageError(
                 f"--images {archives[0].uri}: no sample looked at has labels that can be used: {problem}; for class "
                 "folders in archives give --layout class_folders"
             )
@@ -425,7 +419,7 @@ class WebDataset:
         def head_of(key: str) -> bytes | None:
             try:
                 return files.read_image(refs[key].uri, refs[key].size)[: further_columns.HEAD_BYTES]
-            except (ConversionError, OSError, KeyError):  # the job tells what is wrong
+            except (errors.ConversionError, OSError, KeyError):  # the job tells what is wrong
                 return None
 
         uri = archives[0].uri
@@ -459,7 +453,7 @@ def _beginnings(
     for root in {archives[0].uri: archives[0], archives[-1].uri: archives[-1]}.values():
         assert root.archive
         images = MemberFilter(root)
-        most = _LOOKED_AT_REMOTE if is_remote(root.uri) else _LOOKED_AT
+        most = _LOOKED_AT_REMOTE if uris.is_remote(root.uri) else _LOOKED_AT
         with opened_archive(root) as archive:
             samples = dict(_collect(archive, images, skipped, most=most))
         first |= {root.archive.key(name): sample for name, sample in samples.items()}
@@ -482,7 +476,9 @@ def _image_among(
     likeliest = sorted(names, key=rank)
     if typed and (typed not in names or "" in names):
         of = enumerated([name or "one without a name" for name in likeliest], _SHOWN)
-        raise UsageError(f"--key_column {typed}: the images of samples are {of or 'not several'}")
+        raise errors.UsageError(
+            f"--key_column {typed}: the images of samples are {of or 'not several'}"
+        )
     unsteady = len(beside) > _MOST_COLUMNS and 2 * counts.total() < len(beside) * len(several)
     of_files = unsteady or (rare and "" not in names)
     if of_files and not typed:  # they are no names of columns

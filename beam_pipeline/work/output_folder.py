@@ -12,8 +12,7 @@ from operator import itemgetter
 from typing import Annotated, Any
 
 from beam_pipeline.core import errors, text, typed_json
-from beam_pipeline.core.dataset import names
-from beam_pipeline.core.dataset.changes import option_differences
+from beam_pipeline.core.dataset import changes, names
 from beam_pipeline.core.dataset.manifest import (
     LABELS_NAME,
     MANIFEST_NAME,
@@ -320,7 +319,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
     codecs = [recorded["options"].get("codec", "") for recorded in (then, now)]
     if all(codecs) and codecs[0] != codecs[1]:
         raise errors.CodecError(f"--resume: in {folder}, {other_codec(*codecs)}")
-    changed = option_differences(then, now)
+    changed = changes.option_differences(then, now)
     if changed:
         raise errors.ChangedInputsError(
             f"--resume: {folder} was written with other options: {'; '.join(changed)}. Give the "

@@ -16,14 +16,7 @@ from typing import Any
 from beam_pipeline.core.images import geometry, png
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.images.masks import moved_png, moved_shape
-from beam_pipeline.core.labels.schema import (
-    FOLLOWING,
-    MASK_KINDS,
-    OBJECT_PREFIX,
-    VISIBILITY,
-    Column,
-    ColumnKind,
-)
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.references import Box, LabelValue, Size
 
 BAD_BOXES = ("drop_object", "drop_image")
@@ -112,7 +105,7 @@ def box_fractions(
     return [min(1.0, max(0.0, box[side] / length)) for box in boxes]
 
 
-_AREA = f"{OBJECT_PREFIX}area"
+_AREA = f"{schema.OBJECT_PREFIX}area"
 _NUM = "/num"  # of a feature of points: how many of each object's are labelled
 
 
@@ -139,13 +132,13 @@ class Move:
         return enlarged.then(geometry.Affine(1 / to_width, 0, 0, 0, 1 / to_height, 0))
 
 
-def is_located(kind: ColumnKind) -> bool:
+def is_located(kind: schema.ColumnKind) -> bool:
     """Tells whether columns of a kind are coordinates in the image, or pictures that are changed with it."""
-    return kind in _MOVERS or kind in FOLLOWING
+    return kind in _MOVERS or kind in schema.FOLLOWING
 
 
 def move_labels(
-    labels: Sequence[LabelValue], columns: Sequence[Column], move: Move
+    labels: Sequence[LabelValue], columns: Sequence[schema.Column], move: Move
 ) -> tuple[tuple[LabelValue, ...], int]:
     """Moves the labels of a sample.
 
@@ -165,7 +158,7 @@ def move_labels(
     ]
     dropped = 0
     for index, column in enumerate(columns):
-        if column.kind is ColumnKind.BOX and moved[index]:
+        if column.kind is schema.ColumnKind.BOX and moved[index]:
             inside = [_is_inside(box, column, move) for box in moved[index]]
             dropped = len(inside) - sum(inside)
             if dropped:
@@ -176,12 +169,12 @@ def move_labels(
     if area is not None and moved[area]:
         moved[area] = tuple(value * move.affine.area for value in moved[area])
     for index, column in enumerate(columns):
-        if column.kind is ColumnKind.POINT and moved[index]:
+        if column.kind is schema.ColumnKind.POINT and moved[index]:
             _hide_points(moved, index, column, index_of, move)
     return tuple(moved), dropped
 
 
-def _boxes(boxes: Any, column: Column, move: Move) -> Any:
+def _boxes(boxes: Any, column: schema.Column, move: Move) -> Any:
     """Cuts boxes at the edges of their picture and moves them."""
     affine = move.in_unit(pixels=column.pixels)
     width, height = move.size if column.pixels else (1, 1)
@@ -194,13 +187,13 @@ def _boxes(boxes: Any, column: Column, move: Move) -> Any:
     )
 
 
-def _points(points: Any, column: Column, move: Move) -> Any:
+def _points(points: Any, column: schema.Column, move: Move) -> Any:
     affine = move.in_unit(pixels=column.pixels)
     pairs = map(affine.point, points[::2], points[1::2])
     return tuple(value for pair in pairs for value in pair)
 
 
-def _masks(shapes: Any, column: Column, move: Move) -> Any:
+def _masks(shapes: Any, column: schema.Column, move: Move) -> Any:
     outlines = move.in_unit(pixels=column.pixels)
     return tuple(
         moved_shape(
@@ -210,7 +203,7 @@ def _masks(shapes: Any, column: Column, move: Move) -> Any:
     )
 
 
-def _files(masks: Any, _: Column, move: Move) -> Any:
+def _files(masks: Any, _: schema.Column, move: Move) -> Any:
     """Moves masks that are files: each part that is a PNG, and leaves what else there is."""
     return tuple(
         tuple(
@@ -221,25 +214,25 @@ def _files(masks: Any, _: Column, move: Move) -> Any:
     )
 
 
-_MOVERS: Mapping[ColumnKind, Callable[[Any, Column, Move], Any]] = MappingProxyType(
+_MOVERS: Mapping[schema.ColumnKind, Callable[[Any, schema.Column, Move], Any]] = MappingProxyType(
     {
-        ColumnKind.BOX: _boxes,
-        ColumnKind.POINT: _points,
-        ColumnKind.MASK: _masks,
-        **dict.fromkeys(MASK_KINDS, _files),
+        schema.ColumnKind.BOX: _boxes,
+        schema.ColumnKind.POINT: _points,
+        schema.ColumnKind.MASK: _masks,
+        **dict.fromkeys(schema.MASK_KINDS, _files),
     }
 )
 """Functions that make values of a kind follow their image; other kinds are not coordinates."""
 
 
-def _is_inside(box: Box, column: Column, move: Move) -> bool:
+def _is_inside(box: Box, column: schema.Column, move: Move) -> bool:
     width, height = move.to_size if column.pixels else (1, 1)
     xmin, ymin, xmax, ymax, _ = box
     return max(0, xmin) < min(width, xmax) and max(0, ymin) < min(height, ymax)
 
 
 def without_boxes(
-    labels: Sequence[LabelValue], columns: Sequence[Column], boxes: int, keep: Sequence[bool]
+    labels: Sequence[LabelValue], columns: Sequence[schema.Column], boxes: int, keep: Sequence[bool]
 ) -> tuple[LabelValue, ...]:
     """The labels of a sample without some boxes of a column and all that is known of their objects.
 
@@ -250,18 +243,20 @@ def without_boxes(
       keep: a value for each of its boxes.
     """
     kinds = [column.kind for column in columns]
-    if boxes != kinds.index(ColumnKind.BOX):
+    if boxes != kinds.index(schema.ColumnKind.BOX):
         region: Any = labels[boxes]
         return (*labels[:boxes], tuple(itertools.compress(region, keep)), *labels[boxes + 1 :])
     return tuple(
-        value if column.kind is ColumnKind.BOX and index != boxes else _kept(value, column, keep)
+        value
+        if column.kind is schema.ColumnKind.BOX and index != boxes
+        else _kept(value, column, keep)
         for index, (value, column) in enumerate(zip(labels, columns, strict=True))
     )
 
 
-def _kept(values: Any, column: Column, inside: Sequence[bool]) -> Any:
+def _kept(values: Any, column: schema.Column, inside: Sequence[bool]) -> Any:
     """The values of the objects that are kept; an object may have several, one after another."""
-    if not column.feature.startswith(OBJECT_PREFIX) or not isinstance(values, tuple):
+    if not column.feature.startswith(schema.OBJECT_PREFIX) or not isinstance(values, tuple):
         return values
     each, rest = divmod(len(values), len(inside))
     if rest:
@@ -275,10 +270,10 @@ def _kept(values: Any, column: Column, inside: Sequence[bool]) -> Any:
 
 
 def _hide_points(
-    moved: list[Any], points: int, column: Column, index_of: Mapping[str, int], move: Move
+    moved: list[Any], points: int, column: schema.Column, index_of: Mapping[str, int], move: Move
 ) -> None:
     """Gives points that are not labelled, or outside now, the place 0, 0 and the visibility 0, if they have one."""
-    visibility = index_of.get(f"{column.feature}{VISIBILITY}")
+    visibility = index_of.get(f"{column.feature}{schema.VISIBILITY}")
     if visibility is None:
         return
     width, height = move.to_size if column.pixels else (1, 1)
