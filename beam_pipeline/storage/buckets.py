@@ -107,9 +107,8 @@ class Waiting:
     def add(self, error: str, limit: float) -> None:
         """Takes the text of a transient error, and the seconds to retry at most."""
         now = time.monotonic()
-        self._began = (
-            self._began or now
-        )  # not with the request: a long upload may have gone well so far
+        # Not with the request: a long upload may have gone well so far.
+        self._began = self._began or now
         waited = now - self._began
         if waited >= _QUIET_SECONDS and now >= Waiting.warned + _WARNING_SECONDS:
             Waiting.warned = now

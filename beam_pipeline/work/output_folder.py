@@ -453,6 +453,8 @@ def _by_receipts(folder: str, paths: Iterable[str]) -> Manifest | None:
     """
     there = receipts_there(folder)
     shards = [name for name in paths if is_ours(name) and receipt_name(name) in there]
+    if not shards:
+        return None
     options: Mapping[str, Any] = {}
     ids: dict[str, int] = {}
     for uri in (files.join(folder, receipt_name(shard)) for shard in shards):

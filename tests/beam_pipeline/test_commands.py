@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,17 +36,26 @@ def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "out"
 
 
+def is_same_gzip(data: bytes, sound: bytes) -> bool:
+    """Whether a spoilt gzip file contains the same as before."""
+    try:
+        return gzip.decompress(data) == gzip.decompress(sound)
+    except (OSError, EOFError, zlib.error):
+        return False
+
+
 @pytest.mark.promise("damaged_later")
 def test_a_flipped_bit_of_any_file_is_found(out: Path) -> None:
-    """Whichever file it is in; a gzip header's time and system, which nobody reads, are left out."""
+    """Whichever file it is in; bits of gzip that nobody reads, such as its header's time, are left out."""
     paths = sorted(path for path in out.rglob("*") if path.is_file())
     assert len(paths) == 16
     for path in paths:
         sound = path.read_bytes()
-        offsets = range(10 if path.suffix == ".gz" else 0, len(sound), max(1, len(sound) // 15))
-        for offset in offsets:
+        for offset in range(0, len(sound), max(1, len(sound) // 15)):
             data = bytearray(sound)
             data[offset] ^= 1
+            if path.suffix == ".gz" and is_same_gzip(data, sound):
+                continue
             path.write_bytes(data)
             assert main(["verify", "out"]) == 1, (path, offset)
         path.write_bytes(sound)
