@@ -17,21 +17,23 @@ from beam_pipeline.core.records import alteration, image_statistics
 from beam_pipeline.core.report import contents, thumbnails
 from beam_pipeline.core.report.markup import (
     Html,
-    aspect_chart,
+    aspects,
+    counts_table,
+    frequent_first,
     grouped,
     heat_map,
     html,
+    in_bins,
     joined,
     length_bar,
-    length_chart,
+    lengths,
     number,
-    number_chart,
     share,
-    share_bars,
+    span,
     table,
     text,
 )
-from beam_pipeline.core.report.samples import Tile, framed, sample_grids, tile_grid
+from beam_pipeline.core.report.samples import ShownSample, framed, sample_grids, tile_grid
 from beam_pipeline.core.text import enumerated, human_size
 
 MOST_BYTES = 5_000_000
@@ -41,7 +43,6 @@ MOST_CLASSES = 2000
 MOST_SPLITS = 50
 _SPLIT_COLUMNS = 6
 _MOST_QUESTIONS = 20
-_FEW_CLASSES = 12  # are not searched
 _COMMAND = 4_000  # characters
 _MESSAGE = 400
 _TURNS = (
@@ -49,10 +50,6 @@ _TURNS = (
     *("a quarter turn, mirrored", "a quarter turn", "a quarter turn, mirrored", "a quarter turn"),
 )
 _CHANNELS = ("", "grey", "grey, alpha", "RGB", "RGB, alpha")
-_FIND = Html(
-    '<div class="find" hidden=""><label>Find a class <input type="search" autocomplete="off"/></label>'
-    '<span role="status"></span></div>'
-)
 
 
 class LeftOut(NamedTuple):
@@ -69,7 +66,7 @@ class Report:
     Attributes:
       manifest: of the data set.
       statistics: of its images and labels.
-      tiles: split -> some of its samples.
+      samples: split -> some of its samples.
       left_out: some of the dead letters, in any order.
       command: made the data set; empty if it is not known.
       duplicates: the images that occur several times, as far as they were looked for.
@@ -77,7 +74,7 @@ class Report:
 
     manifest: Manifest
     statistics: image_statistics.ImageStatistics = image_statistics.NOTHING_COUNTED
-    tiles: Mapping[str, Sequence[Tile]] = field(default_factory=dict)
+    samples: Mapping[str, Sequence[ShownSample]] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
     command: str = ""
     duplicates: Duplicates = NO_DUPLICATES
@@ -88,11 +85,11 @@ def report_page(report: Report) -> bytes:
     page = _page(report)
     if len(page) < MOST_BYTES:
         return page
-    tiles = {
-        split: [tile._replace(thumbnail=None) for tile in of_split]
-        for split, of_split in report.tiles.items()
+    samples = {
+        split: [sample._replace(picture=None) for sample in of_split]
+        for split, of_split in report.samples.items()
     }
-    return _page(replace(report, tiles=tiles, left_out=()))
+    return _page(replace(report, samples=samples, left_out=()))
 
 
 def _page(report: Report) -> bytes:
@@ -153,9 +150,9 @@ def _facts(**facts: object) -> Html:
     return html('<dl class="facts">{}</dl>', joined(items))
 
 
-def _charts(charts: Iterable[Html]) -> Html:
-    drawn = joined(charts)
-    return html('<div class="charts">{}</div>', drawn) if drawn else drawn
+def _figures(figures: Iterable[Html]) -> Html:
+    drawn = joined(figures)
+    return html('<div class="figures">{}</div>', drawn) if drawn else drawn
 
 
 # --- splits ---------------------------------------------------------------------------------------
@@ -167,8 +164,8 @@ def _splits(report: Report) -> Iterator[Html]:
         (
             *(name, split.examples, share(split.examples, examples)),
             *(human_size(split.bytes), len(split.shards)),
-            _ends(number, [shard.examples for shard in split.shards]),
-            _ends(human_size, [shard.bytes for shard in split.shards]),
+            span(number, [shard.examples for shard in split.shards]),
+            span(human_size, [shard.bytes for shard in split.shards]),
         )
         for name, split in splits[:MOST_SPLITS]
     ]
@@ -176,12 +173,6 @@ def _splits(report: Report) -> Iterator[Html]:
     yield table(heads, rows)
     if len(splits) > MOST_SPLITS:
         yield html("<p>Splits that are not shown: {}</p>", len(splits) - MOST_SPLITS)
-
-
-def _ends(shown: Callable[[float], str], values: Sequence[float]) -> str:
-    """The least and the greatest of values: `8 to 9`, or `8`."""
-    ends = min(values, default=0), max(values, default=0)
-    return " to ".join(dict.fromkeys(map(shown, ends)))
 
 
 # --- classes --------------------------------------------------------------------------------------
@@ -225,9 +216,7 @@ def _classes(report: Report) -> Iterator[Html]:
         for entry in ordered
     ]
     heads = ["Class", "Id", unit_name.capitalize(), "", *splits]
-    many = len(ordered) > _FEW_CLASSES
-    by_class = table(heads, rows, label="Classes", tall=many)
-    yield html('<div data-table="2">{}{}</div>', _FIND if many else "", by_class)
+    yield html('<div data-table="2">{}</div>', table(heads, rows))
 
 
 # --- images, objects, numbers ---------------------------------------------------------------------
@@ -250,33 +239,44 @@ def _images(report: Report) -> Iterator[Html]:
     yield _coverage(report)
     if not statistics.images:
         return
-    counts, lengths = statistics.counts, statistics.lengths
-    width, height, sizes = (lengths[name] for name in ("width", "height", "bytes"))
+    counts, equal = statistics.counts, statistics.lengths
+    width, height, size = (equal[name] for name in ("width", "height", "bytes"))
     yield _facts(
-        Width=f"{_ends(number, (width.low, width.high))} px",
-        Height=f"{_ends(number, (height.low, height.high))} px",
-        File_size=_ends(human_size, (sizes.low, sizes.high)),
+        Width=f"{span(number, width[2:4])} px",
+        Height=f"{span(number, height[2:4])} px",
+        File_size=span(human_size, size[2:4]),
     )
-    charts = []
+    figures = []
     if image_statistics.MORE_SIZES not in counts["size"]:
-        charts.append(share_bars("Width x height", counts["size"]))
+        figures.append(counts_table("Width x height", frequent_first(counts["size"])))
     if width.low < width.high or height.low < height.high:
-        charts += [
-            length_chart("Width", counts["width"], unit="pixels", equal=width),
-            length_chart("Height", counts["height"], unit="pixels", equal=height),
-            aspect_chart(counts["aspect"]),
+        figures += [
+            counts_table("Width in pixels", lengths(counts["width"], width)),
+            counts_table("Height in pixels", lengths(counts["height"], height)),
+            counts_table(
+                "Width / height", aspects(counts["aspect"]), note=_shapes(counts["aspect"])
+            ),
         ]
-    charts += [
-        length_chart("File size", counts["bytes"], unit="bytes", equal=sizes),
-        share_bars("Format", counts["format"]),
-        share_bars("Channels", counts["channels"], _CHANNELS),
-        share_bars("EXIF orientation", counts["orientation"], _TURNS),
+    figures += [
+        counts_table("File size", lengths(counts["bytes"], size, human_size)),
+        counts_table("Format", frequent_first(counts["format"])),
+        counts_table("Channels", frequent_first(counts["channels"], _CHANNELS)),
+        counts_table("EXIF orientation", frequent_first(counts["orientation"], _TURNS)),
     ]
-    events = report.manifest.counts.images
-    if events:
+    if events := report.manifest.counts.images:
         rows = [(alteration.EVENT_PHRASES.get(name, name), count) for name, count in events.items()]
-        charts.append(html("<figure>{}</figure>", table(["What was done", "Number"], rows)))
-    yield _charts(charts)
+        figures.append(html("<figure>{}</figure>", table(["What was done", "Number"], rows)))
+    yield _figures(figures)
+
+
+def _shapes(aspect_counts: Mapping[int | str, int]) -> str:
+    """`60 % wide, 30 % about square, 10 % tall`."""
+    total = sum(aspect_counts.values())
+    square = len(image_statistics.ASPECTS) // 2
+    wide = sum(count for aspect, count in aspect_counts.items() if int(aspect) > square)
+    tall = sum(count for aspect, count in aspect_counts.items() if int(aspect) < square)
+    shares = [share(part, total) for part in (wide, total - wide - tall, tall)]
+    return "{} wide, {} about square, {} tall".format(*shares)
 
 
 def _objects(report: Report) -> Iterator[Html]:
@@ -285,33 +285,33 @@ def _objects(report: Report) -> Iterator[Html]:
     if not boxes:
         return
     yield _coverage(report)
-    sizes, lengths = statistics.counts["box_size"], statistics.lengths["boxes"]
+    sizes, per_image = statistics.counts["box_size"], statistics.lengths["boxes"]
     total, empty = sum(sizes.values()), boxes.get(0, 0)
     yield _facts(
         Boxes=total,
-        Per_image=f"{total / statistics.images:.3g} on average, {number(lengths.high)} at most",
+        Per_image=f"{total / statistics.images:.3g} on average, {number(per_image.high)} at most",
         Images_without=f"{number(empty)}, {share(empty, statistics.images)}",
     )
-    note = "The side of a square of the same area"
-    yield _charts(
+    note = "In pixels: the side of a square of the same area"
+    yield _figures(
         [
-            length_chart("Boxes per image", boxes, unit="", equal=lengths),
-            length_chart("Sizes of boxes", sizes, unit="pixels", of="boxes", note=note),
+            counts_table("Boxes per image", lengths(boxes, per_image)),
+            counts_table("Sizes of boxes", lengths(sizes), of="boxes", note=note),
             heat_map(statistics.counts["box_place"]),
         ]
     )
 
 
 def _numbers(report: Report) -> Iterator[Html]:
-    charts = []
+    figures = []
     for feature, histogram in sorted(report.statistics.numbers.items()):
         if histogram.bins:
             ends = f"{number(histogram.low)} to {number(histogram.high)}"
             note = f"{grouped(histogram.values, 'value')}, {ends}"
             if histogram.not_finite:
                 note += f"; not finite: {number(histogram.not_finite)}"
-            charts.append(number_chart(feature, histogram, note=note))
-    yield _charts(charts)
+            figures.append(counts_table(feature, in_bins(histogram), of="values", note=note))
+    yield _figures(figures)
 
 
 def _duplicates(report: Report) -> Iterator[Html]:
@@ -394,7 +394,7 @@ def _made(report: Report) -> Iterator[Html]:
 
 
 _SECTIONS: Sequence[tuple[str, str, Callable[[Report], Iterator[Html]]]] = (
-    ("samples", "Random samples", lambda report: sample_grids(report.tiles, report.manifest)),
+    ("samples", "Random samples", lambda report: sample_grids(report.samples, report.manifest)),
     ("splits", "Splits and shards", _splits),
     ("classes", "Classes", _classes),
     ("images", "Images", _images),
