@@ -15,11 +15,19 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from string import Template
 from typing import NamedTuple
 
 from beam_pipeline.core.dataset.manifest import Manifest, SplitEntry
 from beam_pipeline.core.labels.schema import BOX_SIDES, Column, ColumnKind
 from beam_pipeline.core.text import counted
+
+
+def template(name: str) -> Template:
+    """The file beside this one that has what is the same in all data sets."""
+    return Template(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+
 
 _NUMBER = re.compile(r"-\d{5,}(-of-\d{5,}[^-]*)$")
 _NUMBER_OF_A_TAR = re.compile(r"-\d{5,}(\.tar)$")

@@ -6,11 +6,9 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from string import Template
 from typing import NamedTuple
 
-from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
+from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates, described
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import EXPLANATIONS, DeadLetter
 from beam_pipeline.core.records import alteration, image_statistics
@@ -93,13 +91,10 @@ def report_page(report: Report) -> bytes:
 
 
 def _page(report: Report) -> bytes:
-    template, style, script = (
-        Path(__file__).with_name(f"page.{kind}").read_text(encoding="utf-8")
-        for kind in ("html", "css", "js")
-    )
+    style, script = (contents.template(f"page.{kind}").template for kind in ("css", "js"))
     bodies = [(key, title, joined(make(report))) for key, title, make in _SECTIONS]
     sections = [section for section in bodies if section[2]]
-    page = Template(template).substitute(
+    page = contents.template("page.html").substitute(
         policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'",
         name=text(report.manifest.name),
@@ -123,30 +118,23 @@ def _hash(content: str) -> str:
 def _head(manifest: Manifest) -> Html:
     counts = manifest.counts
     figures = {
-        "images listed": counts.listed_images,
-        "samples written": counts.examples,
-        "label rows read": counts.label_rows,
-        "objects dropped": counts.dropped_objects,
-        "samples kept without a label": counts.unlabelled,
+        "Samples": counts.examples,
+        "Splits": len(manifest.splits),
+        "Shards": len(manifest.shards),
+        "Size": human_size(manifest.bytes),
+        "Classes": len(manifest.classes),
+        "Images listed": counts.listed_images,
+        "Label rows read": counts.label_rows,
+        "Samples without a label": counts.unlabelled,
+        "Objects dropped": counts.dropped_objects,
+        "Left out": counts.dead_letters,
     }
-    line = "; ".join(f"{name}: {number(count)}" for name, count in figures.items() if count)
-    facts = _facts(
-        Samples=counts.examples,
-        Splits=len(manifest.splits),
-        Shards=len(manifest.shards),
-        Size=human_size(manifest.bytes),
-        Classes=len(manifest.classes),
-        Left_out=counts.dead_letters,
-    )
-    return html("<p>{}</p>{}", text(line.capitalize(), _MESSAGE), facts)
+    return _facts({name: figure for name, figure in figures.items() if figure or name == "Samples"})
 
 
-def _facts(**facts: object) -> Html:
-    """A list of names and values; a `_` in a name is a space."""
-    items = (
-        html("<div><dt>{}</dt><dd>{}</dd></div>", name.replace("_", " "), value)
-        for name, value in facts.items()
-    )
+def _facts(facts: Mapping[str, object]) -> Html:
+    """A list of names and values."""
+    items = (html("<div><dt>{}</dt><dd>{}</dd></div>", *item) for item in facts.items())
     return html('<dl class="facts">{}</dl>', joined(items))
 
 
@@ -186,15 +174,14 @@ def _classes(report: Report) -> Iterator[Html]:
         yield Html("<p>Pixels of masks are not counted.</p>")
         yield table(["Class", "Id"], [(entry.name, entry.id) for entry in classes[:MOST_CLASSES]])
         return
-    unit_name = "objects" if unit == "objects" else "samples"
     ordered = sorted(classes, key=lambda entry: (-entry.count, entry.id))
     largest, smallest = ordered[0], ordered[-1]
-    ends = html(
-        " The largest, {}, has {}; the smallest, {}, has {}.",
-        *(largest.name, grouped(largest.count, unit_name[:-1]), smallest.name, smallest.count),
-    )
-    number_of = grouped(len(classes), "class/classes")
-    yield html("<p>{}.{}</p>", number_of, ends if len(classes) > 1 else "")
+    facts = {
+        "Classes": len(classes),
+        "Largest": html("{}: {}", largest.name, largest.count),
+        "Smallest": html("{}: {}", smallest.name, smallest.count),
+    }
+    yield _facts(facts)
     for split, names in [*report.manifest.absent_classes.items()][:_SPLIT_COLUMNS]:
         some = Html(enumerated([text(name, 40) for name in names], 5))
         yield html("<p>{} has none of {}.</p>", split, some)
@@ -215,7 +202,7 @@ def _classes(report: Report) -> Iterator[Html]:
         )
         for entry in ordered
     ]
-    heads = ["Class", "Id", unit_name.capitalize(), "", *splits]
+    heads = ["Class", "Id", "Objects" if unit == "objects" else "Samples", "", *splits]
     yield html('<div data-table="2">{}</div>', table(heads, rows))
 
 
@@ -241,11 +228,12 @@ def _images(report: Report) -> Iterator[Html]:
         return
     counts, equal = statistics.counts, statistics.lengths
     width, height, size = (equal[name] for name in ("width", "height", "bytes"))
-    yield _facts(
-        Width=f"{span(number, width[2:4])} px",
-        Height=f"{span(number, height[2:4])} px",
-        File_size=span(human_size, size[2:4]),
-    )
+    facts = {
+        "Width": f"{span(number, width[2:4])} px",
+        "Height": f"{span(number, height[2:4])} px",
+        "File size": span(human_size, size[2:4]),
+    }
+    yield _facts(facts)
     figures = []
     if image_statistics.MORE_SIZES not in counts["size"]:
         figures.append(counts_table("Width x height", frequent_first(counts["size"])))
@@ -287,11 +275,12 @@ def _objects(report: Report) -> Iterator[Html]:
     yield _coverage(report)
     sizes, per_image = statistics.counts["box_size"], statistics.lengths["boxes"]
     total, empty = sum(sizes.values()), boxes.get(0, 0)
-    yield _facts(
-        Boxes=total,
-        Per_image=f"{total / statistics.images:.3g} on average, {number(per_image.high)} at most",
-        Images_without=f"{number(empty)}, {share(empty, statistics.images)}",
-    )
+    facts = {
+        "Boxes": total,
+        "Per image": f"{total / statistics.images:.3g} on average, {number(per_image.high)} at most",
+        "Images without": f"{number(empty)}, {share(empty, statistics.images)}",
+    }
+    yield _facts(facts)
     note = "In pixels: the side of a square of the same area"
     yield _figures(
         [
@@ -306,8 +295,7 @@ def _numbers(report: Report) -> Iterator[Html]:
     figures = []
     for feature, histogram in sorted(report.statistics.numbers.items()):
         if histogram.bins:
-            ends = f"{number(histogram.low)} to {number(histogram.high)}"
-            note = f"{grouped(histogram.values, 'value')}, {ends}"
+            note = f"{grouped(histogram.values, 'value')}, {span(number, histogram[2:4])}"
             if histogram.not_finite:
                 note += f"; not finite: {number(histogram.not_finite)}"
             figures.append(counts_table(feature, in_bins(histogram), of="values", note=note))
@@ -317,19 +305,14 @@ def _numbers(report: Report) -> Iterator[Html]:
 def _duplicates(report: Report) -> Iterator[Html]:
     duplicates = report.duplicates
     if duplicates.groups:
+        compared = f"{grouped(duplicates.images_compared, 'image')} compared."
+        for line in (compared, *described(duplicates)):
+            yield html("<p>{}</p>", text(line, _MESSAGE))
         groups = (
-            ", ".join(f"{image.key} ({image.split})" for image in group.shown)
+            html("<li>{}</li>", ", ".join(f"{image.key} ({image.split})" for image in group.shown))
             for group in duplicates.examples
         )
-        rows = [
-            ("Images compared", duplicates.images_compared),
-            ("Images that occur several times", duplicates.images),
-            ("Groups of the same bytes", duplicates.groups),
-            ("Groups across splits", duplicates.groups_across_splits),
-            ("Groups with different labels", duplicates.groups_with_different_labels),
-            ("Examples", joined(groups, "<br/>")),
-        ]
-        yield table(["Duplicates", "Number"], rows, numeric=False)
+        yield html("<ul>{}</ul>", joined(groups))
 
 
 # --- dead letters ---------------------------------------------------------------------------------
