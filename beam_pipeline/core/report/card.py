@@ -14,7 +14,7 @@ from typing import Any
 
 from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest
 from beam_pipeline.core.dead_letters import EXPLANATIONS
-from beam_pipeline.core.labels.schema import ENCODED_KEY, written_key
+from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.core.report import contents, metadata
 from beam_pipeline.core.text import counted, terminal_line
 
@@ -37,10 +37,7 @@ def readme(manifest: Manifest) -> bytes:
         [code(row.key), row.kind, row.values, markdown(row.content)]
         for row in contents.feature_rows(manifest)
     ]
-    splits = [
-        [markdown(name), f"{split.examples:,}", f"{len(split.shards):,}", f"{split.bytes:,}"]
-        for name, split in manifest.splits.items()
-    ]
+    splits = [(markdown(name), *figures) for name, *figures in contents.split_rows(manifest)]
     filled = [name for name, split in manifest.splits.items() if split.shards]
     split = "train" if "train" in filled else "".join(filled[:1])
     labels = {column.feature for column in manifest.options.columns}
@@ -113,14 +110,13 @@ def _feature_entries(manifest: Manifest) -> str:
     classes = manifest.classes
     has_names = len(classes) <= _MOST_NAMES and all(c.id == i for i, c in enumerate(classes))
     names = "".join(f"          '{c.id}': {yaml(c.name)}\n" for c in classes)
-    labels = [written_key(key, manifest.renames) for key in metadata.CLASS_KEYS]
-    image = written_key(ENCODED_KEY, manifest.renames)
     entries = []
     for key, feature in sorted(manifest.features.items()):
+        standard = manifest.renames.get(key, key)
         kind, content = "sequence" if feature.shape else "dtype", f" {_DTYPES[feature.kind]}\n"
-        if key == image and feature.kind == "bytes" and not manifest.bare_pixels:
+        if standard == ENCODED_KEY and feature.kind == "bytes" and not manifest.bare_pixels:
             kind, content = "dtype", " image\n"
-        elif key in labels and feature.kind == "int64" and classes and has_names:
+        elif standard in metadata.CLASS_KEYS and feature.kind == "int64" and classes and has_names:
             content = f"\n      class_label:\n        names:\n{names}"
         entries.append(f"  - name: {yaml(key)}\n    {kind}:{content}")
     return "".join(entries)
@@ -137,12 +133,13 @@ def _size_category(examples: int) -> str:
 
 
 def _table(
-    header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()
+    header: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[int] = ()
 ) -> str:
     """A table; `numbers` are the columns that are aligned to the right."""
     sides = ("---:" if column in numbers else "---" for column in range(len(header)))
-    lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
-    return "\n".join([lines[0], f"|{'|'.join(sides)}|", *lines[1:]])
+    cells = ([f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows)
+    first, *lines = (f"| {' | '.join(row)} |" for row in (header, *cells))
+    return "\n".join([first, f"|{'|'.join(sides)}|", *lines])
 
 
 def _classes(manifest: Manifest) -> str:
@@ -155,13 +152,13 @@ def _classes(manifest: Manifest) -> str:
     rows = [
         [
             *(str(entry.id), markdown(entry.name)),
-            *([f"{entry.count:,}"] if unit else []),
-            *(f"{entry.splits.get(split, 0):,}" for split in splits),
+            *([entry.count] if unit else []),
+            *(entry.splits.get(split, 0) for split in splits),
         ]
         for entry in classes[:_MOST_ROWS]
     ]
-    table = _table(header, rows, (0, *range(2, len(header))))
     more = f"And {len(classes) - _MOST_ROWS:,} more, which `manifest.json` lists.\n\n"
+    table = _table(header, rows, (0, *range(2, len(header))))
     return f"## Classes\n\n{table}\n\n{more if len(classes) > _MOST_ROWS else ''}"
 
 
@@ -196,11 +193,7 @@ def _left_out(manifest: Manifest) -> str:
         return "Nothing: every listed image became an example, and every label row was used."
     number = counted(manifest.counts.dead_letters, "image or label row/images or label rows")
     rows = [
-        [
-            f"`{reason}`" if reason in EXPLANATIONS else markdown(reason),
-            f"{count:,}",
-            markdown(EXPLANATIONS.get(reason, "")),
-        ]
+        (code(reason), count, markdown(EXPLANATIONS.get(reason, "")))
         for reason, count in manifest.dead_letters.items()
     ]
     table = _table(["reason", "number", "meaning"], rows, (1,))

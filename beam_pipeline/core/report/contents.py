@@ -20,7 +20,7 @@ from string import Template
 from typing import NamedTuple
 
 from beam_pipeline.core.dataset.manifest import Manifest, SplitEntry
-from beam_pipeline.core.labels.schema import BOX_SIDES, Column, ColumnKind
+from beam_pipeline.core.labels.schema import BOX_SIDES, MASK_KINDS, Column, ColumnKind
 from beam_pipeline.core.text import counted
 
 
@@ -51,6 +51,14 @@ _IMAGE_FEATURES = {
     "image/labelled": "1, or 0 for an image without a label",
 }
 _SIDES = dict(zip(BOX_SIDES, ("left", "top", "right", "bottom"), strict=True))
+
+
+def split_rows(manifest: Manifest) -> list[tuple[str, int, int, int]]:
+    """(name, examples, shards, bytes) of each split."""
+    return [
+        (name, split.examples, len(split.shards), split.bytes)
+        for name, split in manifest.splits.items()
+    ]
 
 
 class FeatureRow(NamedTuple):
@@ -101,12 +109,6 @@ def _contents(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield "image/encoded", "bare pixels, height x width x channels bytes"
 
 
-_MASKS = (
-    *(ColumnKind.MASK, ColumnKind.SEGMENTATION),
-    *(ColumnKind.SEGMENTATION_16, ColumnKind.PANOPTIC),
-)
-
-
 def tasks(manifest: Manifest) -> list[str]:
     """The tasks that the labels are for, by the names that Hugging Face has for them."""
     columns = manifest.options.columns
@@ -114,7 +116,7 @@ def tasks(manifest: Manifest) -> list[str]:
     of_tasks = {
         "image-classification": any(column.feature == "image/class" for column in columns),
         "object-detection": ColumnKind.BOX.value in kinds,
-        "image-segmentation": any(kind.value in kinds for kind in _MASKS),
+        "image-segmentation": any(kind.value in kinds for kind in (ColumnKind.MASK, *MASK_KINDS)),
     }
     return [task for task, is_one in of_tasks.items() if is_one]
 

@@ -19,7 +19,7 @@ from beam_pipeline.core.records.image_statistics import (
     edge,
     readable,
 )
-from beam_pipeline.core.text import counted, terminal_line
+from beam_pipeline.core.text import counted, span, terminal_line
 
 _MOST = 120  # characters
 _CONSIDERED = 4_000  # characters of a longer text; the rest is not looked at
@@ -31,9 +31,6 @@ _THIRDS = (
     *("top left", "top", "top right", "left", "middle", "right"),
     *("bottom left", "bottom", "bottom right"),
 )
-
-Form = Callable[[float], str]
-"""Writes a number for people."""
 
 
 class Html(str):
@@ -92,12 +89,6 @@ def share(part: float, whole: float) -> str:
 def grouped(count: int, noun: str) -> str:
     """A number of things: `1 class`, `1,000 classes`."""
     return counted(count, noun).replace(str(count), number(count), 1)
-
-
-def span(form: Form, values: Iterable[float]) -> str:
-    """The least and the greatest of values: `8 to 9`, or `8`."""
-    numbers = [*values] or [0]
-    return " to ".join(dict.fromkeys(map(form, (min(numbers), max(numbers)))))
 
 
 def table(
@@ -188,7 +179,7 @@ def frequent_first(counts: Mapping[int | str, int], names: Sequence[str] = ()) -
     ]
 
 
-def in_bins(histogram: NumberHistogram, form: Form = number) -> Counts:
+def in_bins(histogram: NumberHistogram, form: Callable[[float], str] = number) -> Counts:
     """Counts of numbers in bins of one width, or of each whole number while there are few."""
     level, counts = readable(histogram, MOST_BINS)
     last = 0 if level == 0 and isinstance(histogram.low, int) else 1
@@ -199,7 +190,9 @@ def in_bins(histogram: NumberHistogram, form: Form = number) -> Counts:
 
 
 def lengths(
-    counts: Mapping[int | str, int], equal: NumberHistogram = NOTHING, form: Form = number
+    counts: Mapping[int | str, int],
+    equal: NumberHistogram = NOTHING,
+    form: Callable[[float], str] = number,
 ) -> Counts:
     """Counts of lengths, which may be very different.
 

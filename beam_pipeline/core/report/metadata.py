@@ -284,10 +284,7 @@ def croissant(manifest: Manifest) -> bytes:
         identifier=contents.PLACEHOLDER,
     )
     records: dict[str, Sequence[Sequence[Any]]] = {
-        "splits": [
-            [name, split.examples, len(split.shards), split.bytes]
-            for name, split in manifest.splits.items()
-        ],
+        "splits": contents.split_rows(manifest),
         "classes": [[c.id, c.name, c.count][: 3 if unit else 2] for c in manifest.classes],
         "features": [*contents.feature_rows(manifest)],
     }

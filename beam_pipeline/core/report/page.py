@@ -27,12 +27,11 @@ from beam_pipeline.core.report.markup import (
     lengths,
     number,
     share,
-    span,
     table,
     text,
 )
 from beam_pipeline.core.report.samples import ShownSample, framed, sample_grids, tile_grid
-from beam_pipeline.core.text import enumerated, human_size
+from beam_pipeline.core.text import enumerated, human_size, span
 
 MOST_BYTES = 5_000_000
 """No report is larger."""
@@ -229,9 +228,9 @@ def _images(report: Report) -> Iterator[Html]:
     counts, equal = statistics.counts, statistics.lengths
     width, height, size = (equal[name] for name in ("width", "height", "bytes"))
     facts = {
-        "Width": f"{span(number, width[2:4])} px",
-        "Height": f"{span(number, height[2:4])} px",
-        "File size": span(human_size, size[2:4]),
+        "Width": f"{span(number, (width.low, width.high))} px",
+        "Height": f"{span(number, (height.low, height.high))} px",
+        "File size": span(human_size, (size.low, size.high)),
     }
     yield _facts(facts)
     figures = []
@@ -259,10 +258,10 @@ def _images(report: Report) -> Iterator[Html]:
 
 def _shapes(aspect_counts: Mapping[int | str, int]) -> str:
     """`60 % wide, 30 % about square, 10 % tall`."""
-    total = sum(aspect_counts.values())
-    square = len(image_statistics.ASPECTS) // 2
-    wide = sum(count for aspect, count in aspect_counts.items() if int(aspect) > square)
-    tall = sum(count for aspect, count in aspect_counts.items() if int(aspect) < square)
+    total, square = sum(aspect_counts.values()), len(image_statistics.ASPECTS) // 2
+    bins = [(key, count) for key, count in aspect_counts.items() if isinstance(key, int)]
+    wide = sum(count for key, count in bins if key > square)
+    tall = sum(count for key, count in bins if key < square)
     shares = [share(part, total) for part in (wide, total - wide - tall, tall)]
     return "{} wide, {} about square, {} tall".format(*shares)
 
@@ -295,7 +294,7 @@ def _numbers(report: Report) -> Iterator[Html]:
     figures = []
     for feature, histogram in sorted(report.statistics.numbers.items()):
         if histogram.bins:
-            note = f"{grouped(histogram.values, 'value')}, {span(number, histogram[2:4])}"
+            note = f"{grouped(histogram.values, 'value')}, {span(number, (histogram.low, histogram.high))}"
             if histogram.not_finite:
                 note += f"; not finite: {number(histogram.not_finite)}"
             figures.append(counts_table(feature, in_bins(histogram), of="values", note=note))
