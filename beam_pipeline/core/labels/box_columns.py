@@ -46,12 +46,15 @@ _CLASS_NAMES = ("classid", "categoryid", "labelid", "labelname", "objectclass", 
 ONLY_CLASS = "object"
 """The class of boxes in a table without a column of classes."""
 
+_ENDS = (
+    *(("min", "max"), ("1", "2"), ("0", "1"), ("", "2"), ("start", "end"), ("tl", "br")),
+    *(("topleft", "bottomright"), ("upperleft", "lowerright"), ("lefttop", "rightbottom")),
+)
 _CORNERS = (
-    ("xmin", "ymin", "xmax", "ymax"),
-    ("x1", "y1", "x2", "y2"),
-    ("x0", "y0", "x1", "y1"),
+    *((f"x{a}", f"y{a}", f"x{b}", f"y{b}") for a, b in _ENDS),
     ("left", "top", "right", "bottom"),
-    ("minx", "miny", "maxx", "maxy"),
+    *((f"{a}x", f"{a}y", f"{b}x", f"{b}y") for a, b in _ENDS),
+    *(("colmin", "rowmin", "colmax", "rowmax"), ("mincol", "minrow", "maxcol", "maxrow")),
 )
 _CENTRES = (
     *(("xcenter", "ycenter"), ("xcentre", "ycentre"), ("centerx", "centery")),
@@ -83,6 +86,8 @@ _LARGEST_FRACTION = 1.5  # a box may extend slightly beyond its image
 _ROUNDED = 1.0  # pixel that the sides of a box may be off, as ends may count or not
 _ROUNDED_FRACTION = 1e-3
 _SIDES = 4
+_PERCENT = 100
+_MANY = 10  # boxes
 _PLAIN_NUMBERS = re.compile(r"[-+.\d]*", re.ASCII)
 _LONGEST_PLAIN = 38  # digits of a number that surely fits a float32
 _CLASS_ID = re.compile(r"0|[1-9][0-9]{0,17}")
@@ -246,8 +251,8 @@ def inspect_boxes(
     rows: TableRows,
     label: str,
     declared: Mapping[str, str],
-) -> BoxColumns | None:
-    """Decides how rows with boxes are read; None if the columns contain no numbers.
+) -> BoxColumns:
+    """Decides how rows with boxes are read.
 
     Args:
       values: column -> its cells at the beginnings of the files, for all columns that may be used.
@@ -257,11 +262,6 @@ def inspect_boxes(
     """
     kinds = {name: schema.KIND_NAMES.get(kind) for name, kind in declared.items()}
     form, names = find_boxes([name for name in values if name != label], values)
-    texts = (name for name in names if infer_kind(values[name]) is schema.ColumnKind.BYTES)
-    if not form or (
-        len(names) == _SIDES and any(not all(map(is_empty, values[name])) for name in texts)
-    ):
-        return None
     left_out = {name for name, kind in kinds.items() if kind is None}
     size = find_size([name for name in values if name not in {*names, *left_out}])
     sides = zip(*map(_floats, _sides(rows, names)[0]), strict=True)
@@ -296,9 +296,25 @@ def inspect_boxes(
         several_rows=True,
         note=f"rows are objects: {form} of a box in {unit} from {', '.join(names)}{only}; --columns {plain} keeps them as "
         f"plain columns{further_columns.note_on_object_files(columns)}",
-        question=_question(names, form, values, kinds, mixed=mixed, given=bool(given)),
+        question=_percent_question(names, [_TO_CORNERS[form](*box) for box in filter(None, boxes)])
+        or _question(names, form, values, kinds, mixed=mixed, given=bool(given)),
         names=names,
         form=form,
+    )
+
+
+def _percent_question(
+    names: Sequence[str], corners: Sequence[_Numbers]
+) -> questions.Question | None:
+    """Asks about boxes in pixels with decimals, none of them beyond 100."""
+    largest = max(map(max, corners), default=0)
+    decimals = sum(not number.is_integer() for box in corners for number in box)
+    if len(corners) < _MANY or not (_PERCENT / 2 < largest <= _PERCENT) or decimals <= len(corners):
+        return None
+    return questions.Question(
+        "percent_of_boxes",
+        f"boxes are read as pixels, although no number ({', '.join(names)}) is beyond 100 and most have decimals: they may "
+        "be percent of the image's size, as Label Studio writes. Divide them by 100; if they are pixels, give --yes",
     )
 
 
@@ -319,7 +335,7 @@ def _question(
             "are read as pixels. Write them in one unit",
         )
     lists = [] if given or len(names) > 1 else [*filter(_items_or_none, values[names[0]])]
-    if lists and (form == CORNERS or any("[" not in cell for cell in lists)):
+    if lists and (form == CORNERS or not all(map(_is_bracketed, lists))):
         larger = "since the last two numbers of each are the larger ones, " * (form == CORNERS)
         return questions.Question(
             "corners_or_sizes",
@@ -356,7 +372,7 @@ def _by_plain_name(names: Sequence[str], *, of_boxes: bool = True) -> dict[str, 
 
 def _hold_boxes(cells: Sequence[Any]) -> bool:
     """True if nearly all texts in a column are lists of four numbers."""
-    lists = [_items_or_none(cell) for cell in cells if not is_empty(cell)]
+    lists = [_items_or_none(cell) for cell in cells if not _is_no_box(cell)]
     boxes = [four for four in lists if four and None not in map(_float_of, four)]
     return bool(boxes) and len(boxes) >= NEARLY_ALL * len(lists)
 
@@ -474,17 +490,26 @@ def _number(cell: Any, name: str) -> float:
 
 
 def _items_or_none(cell: Any) -> Sequence[Any] | None:
-    """The four items of a list, perhaps in brackets; None for any other cell."""
-    items: Sequence[Any] = ()
+    """The four items of a list, perhaps as text, with brackets or without; None for any other cell."""
+    items: Sequence[Any] = cell if isinstance(cell, list) else ()
     if isinstance(cell, str):
         with suppress(ValueError):
-            items = bracketed_items(cell) if "[" in cell else re.split(r"[\s,;]+", cell.strip())
+            in_brackets = _is_bracketed(cell)
+            items = bracketed_items(cell) if in_brackets else re.split(r"[\s,;]+", cell.strip())
     return items if len(items) == _SIDES else None
+
+
+def _is_no_box(cell: Any) -> bool:
+    return is_empty(cell) or cell in ([], "[]")
+
+
+def _is_bracketed(cell: Any) -> bool:
+    return isinstance(cell, list) or cell.strip()[:1] in "[("
 
 
 def _four_items(cell: Any, name: str) -> Sequence[Any]:
     """Returns the items of a list of four, none of an empty cell. Raises BadCellError."""
-    items = () if is_empty(cell) else _items_or_none(cell)
+    items = () if _is_no_box(cell) else _items_or_none(cell)
     if items is None:
         raise BadCellError(f"column {name!r}: {text.excerpt(cell)} is not a list of four numbers")
     return items
