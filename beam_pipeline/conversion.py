@@ -6,30 +6,24 @@ to a JSON Lines file for the job, so its rows mean what the same rows mean in a 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import dataclasses
-import difflib
 import json
 import math
 import os
-import re
-import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from numbers import Real
 from typing import Any
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core import references, uris
 from beam_pipeline.core.dataset.names import NOTE_NAME, WRITING_NAME, dataset_name
-from beam_pipeline.core.errors import ConversionError, SampleError, UsageError
+from beam_pipeline.core.errors import SampleError, UsageError
 from beam_pipeline.core.records import example_source, feature_values, formats, sharding
 from beam_pipeline.dataset import Dataset
 from beam_pipeline.inputs import checked_config, output_folder
 from beam_pipeline.layouts.layout import ContainerLabels, Source
-from beam_pipeline.options import ConvertOptions
-from beam_pipeline.options.group import Option
+from beam_pipeline.options import TABLE_IN_MEMORY, ConvertOptions, speaking_of_arguments
 from beam_pipeline.startup import importing_beam
 from beam_pipeline.work import job, records
 from beam_pipeline.work.output_folder import (
@@ -40,28 +34,13 @@ from beam_pipeline.work.output_folder import (
 
 SAMPLES_LAYOUT = "python"
 
-_TABLE_NAME, _PREFIX = "labels.jsonl", "beam-tfrecord-"
+_PREFIX = "beam-tfrecord-"
 _IN_MEMORY = "<a table in memory>"
-_COMMAND = re.compile("(?<=^    )beam-tfrecord convert (.*)", re.MULTILINE)
-_TABLE = re.compile(rf"'?[^\s'\":,]*/{_PREFIX}[^/\s]+/{re.escape(_TABLE_NAME)}'?")
-_ARGUMENT = re.compile(r"--([a-z_]+)(?:[ =]([A-Z][A-Z_]*)\b)?")
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 Sample = Mapping[str, Any]
 """Feature's key -> value; `beam_pipeline.core.records.feature_values` tells which values there are."""
-
-
-@contextlib.contextmanager
-def speaking_of_arguments() -> Iterator[None]:
-    """Rewrites options in messages as arguments: `--label_column NAME` as `label_column=NAME`."""
-    try:
-        yield
-    except ConversionError as error:
-        message = as_arguments(str(error))
-        if message == str(error):
-            raise
-        raise type(error)(message, error.given_ids) from error
 
 
 def convert(
@@ -105,11 +84,13 @@ def convert(
         elif labels is not None:
             typed["labels"] = paths("labels", labels)
         reported = {} if rows is None else {"labels": (_IN_MEMORY,)}
-        config = checked_config(convert_options(typed), shows=progress, shown_inputs=reported)
+        config = checked_config(
+            ConvertOptions.of_python(typed), shows=progress, shown_inputs=reported
+        )
         with importing_beam(lean=False):
             from beam_pipeline.launch import Run, beam_parser
 
-        beam_argv = list(beam_options)
+        beam_argv = [beam_options] if isinstance(beam_options, str) else list(beam_options)
         unknown = beam_parser(beam_argv).parse_known_args(beam_argv)[1] if beam_argv else []
         if unknown:
             raise UsageError(f"beam_options: Apache Beam does not know {unknown[0]}")
@@ -129,7 +110,7 @@ def convert_samples(
     splits: Mapping[str, float] | None = None,
     class_names: Sequence[str] = (),
     num_shards: int | Mapping[str, int] | None = None,
-    shard_size: int = sharding.DEFAULT_SHARD_BYTES,
+    shard_size: int | str = sharding.DEFAULT_SHARD_BYTES,
     seed: int = 0,
     compression: str = "none",
     format: str = formats.DEFAULT_FORMAT,  # noqa: A002 - the name of the option
@@ -169,7 +150,7 @@ def convert_samples(
     folder = output_folder(os.fspath(output))
     numbers = {"num_shards": num_shards, "shard_size": shard_size, "seed": seed, "writers": writers}
     stored = {"output": output, "name": name, "compression": compression, "format": format}
-    options = convert_options({"splits": splits or None, **numbers, **stored})
+    options = ConvertOptions.of_python({"splits": splits or None, **numbers, **stored})
     numbering = records.class_numbering(class_names)
     with job.claimed(folder, make=True):
         prepare_output(folder, overwrite)
@@ -237,7 +218,7 @@ def _numbered(
                         f"its key {own!r} is an earlier sample's, expected one of its own"
                     )
                 taken.add(own)
-            name = records.checked_split(split(sample) if callable(split) else split)
+            name = records.split_of(sample, split, sample)
         yield own, name, sample
 
 
@@ -251,57 +232,6 @@ def _naming_sample(number: int) -> Iterator[None]:
 
 
 # --- arguments ------------------------------------------------------------------------------------
-
-
-def convert_options(typed: Mapping[str, Any]) -> ConvertOptions:
-    """The groups of options, of keyword arguments.
-
-    Raises:
-      UsageError: the argument does not exist, or its value is not allowed.
-    """
-    declared = {option.name: option for option in ConvertOptions.options()}
-    for name in typed:
-        if name not in declared:
-            close = difflib.get_close_matches(name, declared, n=1, cutoff=0.6)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise UsageError(f"convert() has no argument {name!r}{hint}")
-    values = {name: _value(declared[name], value) for name, value in typed.items()}
-    groups: dict[str, Any] = {
-        field: group(**{o.name: values[o.name] for o in group.options() if o.name in values})
-        for field, group in ConvertOptions.groups().items()
-    }
-    return ConvertOptions(**groups)
-
-
-def _value(option: Option, value: Any) -> Any:
-    """An argument in the form of its option, by the option's own parser, so that it gets the same checks.
-
-    Raises:
-      UsageError: it cannot be read.
-    """
-    if value is None:
-        return option.default
-    if isinstance(value, os.PathLike):
-        value = os.fspath(value)
-    if option.is_switch:
-        if not isinstance(value, bool):
-            raise UsageError(f"{option.flag} is {value!r}, expected True or False")
-        return value
-    parse = option.kind.parse
-    if option.repeated and not isinstance(value, str | Mapping):
-        return tuple(value)
-    if isinstance(value, Mapping) and parse is not str and not option.repeated:
-        separator = ":" if "name:" in option.kind.metavar else "="
-        value = ",".join(f"{name}{separator}{item}" for name, item in value.items())
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if is_number and value % 1 == 0:
-        value = int(value)  # of 1e6
-    if (is_number or isinstance(value, str)) and parse is not str:
-        try:
-            value = parse(str(value))
-        except (argparse.ArgumentTypeError, ValueError) as error:
-            raise UsageError(f"{option.flag}: {error}") from error
-    return (value,) if option.repeated and not isinstance(value, Mapping) else value
 
 
 def paths(name: str, paths: Paths) -> tuple[str, ...]:
@@ -333,7 +263,7 @@ def _table_paths(
             "file that they can read, and give its path"
         )
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX))
-    path = os.path.join(folder, _TABLE_NAME)
+    path = os.path.join(folder, TABLE_IN_MEMORY)
     with open(path, "w", encoding="utf-8") as file:
         for row in rows:
             plain = {str(name): _plain(value) for name, value in row.items()}
@@ -381,44 +311,3 @@ def _plain(value: Any) -> Any:
     raise UsageError(
         f"labels contains {_described(value)}, expected texts, numbers, booleans, dates or lists of them"
     )
-
-
-# --- errors ---------------------------------------------------------------------------------------
-
-
-def as_arguments(message: str) -> str:
-    """A message with commands as calls of `convert`, and options as its arguments.
-
-    Example: "--resume or --label_column NAME" becomes "resume=True or label_column=NAME".
-    """
-    message = _COMMAND.sub(lambda command: _call(command[1]), message)
-    message = _TABLE.sub("labels", message).replace("Correct the command", "Correct the call")
-    declared = {option.name: option for option in ConvertOptions.options()}
-
-    def argument(match: re.Match[str]) -> str:
-        option = declared.get(match[1])
-        if option is None:
-            return match[0]
-        if option.is_switch:
-            return f"{option.name}=True" + (f" {match[2]}" if match[2] else "")
-        return f"{option.name}={match[2]}" if match[2] else option.name
-
-    return _ARGUMENT.sub(argument, message)
-
-
-def _call(command: str) -> str:
-    """The call of `convert` with the options of a command line."""
-    parser = argparse.ArgumentParser()
-    ConvertOptions.add_arguments(parser)
-    options = ConvertOptions.from_arguments(parser.parse_args(shlex.split(command)))
-    arguments = []
-    for name, group in options.groups().items():
-        for option in group.options():
-            value = getattr(getattr(options, name), option.name)
-            if isinstance(value, tuple):
-                value = value[0] if len(value) == 1 else list(value)
-            elif not isinstance(value, str | int | float | Mapping):
-                value = "".join(option.typed(value)[-1:])
-            if value not in (option.default, "", []):
-                arguments.append(f"{option.name}={value!r}")
-    return f"beam_pipeline.convert({', '.join(arguments)})"

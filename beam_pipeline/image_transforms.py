@@ -14,13 +14,7 @@ import apache_beam as beam
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.config import example_options as _example_options
-from beam_pipeline.conversion import (
-    Paths,
-    as_arguments,
-    convert_options,
-    paths,
-    speaking_of_arguments,
-)
+from beam_pipeline.conversion import Paths, paths
 from beam_pipeline.core import dead_letters
 from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.tally import Tally
@@ -32,7 +26,7 @@ from beam_pipeline.core.records import example_source, formats, shard_writer, sh
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.inputs import checked_config, output_folder, resolve_renames
 from beam_pipeline.layouts.layout import PipelineLabels, Source
-from beam_pipeline.options import ConvertOptions
+from beam_pipeline.options import ConvertOptions, as_arguments, speaking_of_arguments
 from beam_pipeline.options.output import ImageOptions
 from beam_pipeline.pipeline import Dataflow, Stage
 from beam_pipeline.transforms.encoding import EncodedSamples, Encoder, OneImage, encode_image
@@ -108,7 +102,7 @@ class ConvertImages(beam.PTransform):
         if labels is not None:
             given["labels"] = paths("labels", labels)
         with speaking_of_arguments():
-            self._options = convert_options(given)
+            self._options = ConvertOptions.of_python(given)
 
     def expand(self, pipeline: beam.Pipeline) -> WriteResult:
         with speaking_of_arguments():
@@ -157,7 +151,9 @@ class Images(Encoder):
                 f"Images has no argument {unknown[0]!r}; its options are {', '.join(sorted(known))}"
             )
         with speaking_of_arguments():
-            converted = convert_options({**options, **({"features": features} if features else {})})
+            converted = ConvertOptions.of_python(
+                {**options, **({"features": features} if features else {})}
+            )
         self.options, self._renames = converted.images, converted.output.features
         self._classes = class_numbering(class_names) if class_names else None
         self._given, self._unlabelled = labels, unlabelled
@@ -333,7 +329,7 @@ class WriteImageShards(beam.PTransform):
 
     def __init__(
         self,
-        path: str,
+        path: str | os.PathLike[str],
         encoder: Encoder | None = None,
         *,
         num_shards: int | Mapping[str, int] | None = None,
@@ -387,7 +383,7 @@ class WriteImageShards(beam.PTransform):
             "no_report": True,
         }
         with speaking_of_arguments():
-            options = convert_options(given)
+            options = ConvertOptions.of_python(given)
             formats.record_format(compression, format)  # for its errors
         images = ImageOptions(max_bad_fraction=float(on_error == "collect"))
         self._options = dataclasses.replace(options, images=images)

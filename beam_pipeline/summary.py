@@ -15,7 +15,7 @@ from beam_pipeline.core.labels.classes import Exclusion, numbering_note
 from beam_pipeline.core.records.alteration import EVENT_PHRASES, LEFT_TURNED, OBJECTS_OUTSIDE
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.report.side_files import CARD_NAMES
-from beam_pipeline.core.text import counted, enumerated, human_size
+from beam_pipeline.core.text import counted, enumerated, human_size, span
 from beam_pipeline.dataset import read_manifest
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
@@ -137,11 +137,7 @@ def size_line(images: ImageEntries) -> str:
     """The sizes and formats of images: `  image sizes: 75 to 500 wide, 375 high; 98 jpeg, 2 png`."""
     formats = sorted(images.formats.items(), key=lambda item: (-item[1], item[0]))
     of_formats = ", ".join(f"{count} {name}" for name, count in formats)
-    width, height = (
-        f"{low}" if low == high else f"{low} to {high}"
-        for low, high in (images.width, images.height)
-    )
-    return f"  image sizes: {width} wide, {height} high; {of_formats}"
+    return f"  image sizes: {span(str, images.width)} wide, {span(str, images.height)} high; {of_formats}"
 
 
 def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:

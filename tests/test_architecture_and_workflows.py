@@ -31,13 +31,15 @@ LAYOUTS = "beam_pipeline.layouts"
 TRANSFORMS = "beam_pipeline.transforms"
 
 WORK = "beam_pipeline.work"
+OPTIONS = "beam_pipeline.options"
 
 ALLOWED = {
     CORE: (CORE,),
     STORAGE: (STORAGE, CORE),
     LAYOUTS: (LAYOUTS, STORAGE, CORE),
     WORK: (WORK, LAYOUTS, STORAGE, CORE),
-    TRANSFORMS: (TRANSFORMS, WORK, LAYOUTS, STORAGE, CORE),
+    OPTIONS: (OPTIONS, LAYOUTS, STORAGE, CORE),
+    TRANSFORMS: (TRANSFORMS, OPTIONS, WORK, LAYOUTS, STORAGE, CORE),
 }
 """Room -> the rooms that its modules may import. The first room that a module lies in counts."""
 
@@ -69,7 +71,12 @@ def _imports(path: Path) -> tuple[str, ...]:
 
 
 def _each_import(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    if path.name == "__init__.py":  # what only type checkers see of a package
+        seen = (node for node in tree.body if isinstance(node, ast.If))
+        for node in seen:
+            node.body = node.body if ast.unparse(node.test) != "TYPE_CHECKING" else []
+    for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
@@ -78,7 +85,7 @@ def _each_import(path: Path) -> Iterator[str]:
 
 
 def test_imports_run_one_way() -> None:
-    """beam_pipeline -> transforms -> work -> layouts -> storage -> core, and never back."""
+    """beam_pipeline -> transforms -> work or options -> layouts -> storage -> core, and never back."""
     backwards = []
     for name, path in _modules():
         room = next((room for room in ALLOWED if f"{name}.".startswith(f"{room}.")), None)

@@ -4,7 +4,7 @@ Their constructors read and write nothing, and change no state of the process: o
 several, and several threads may run them. All other modules of this package are private.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from beam_pipeline.transforms.encoding import Encoder
 from beam_pipeline.transforms.output import BadSample, CommittedDataset, Shard, WriteResult
@@ -45,13 +45,20 @@ __all__ = [
 ]
 
 
-_ABOVE = ("ConvertImages", "EncodeImages", "EncodedImages", "Images", "WriteImageShards")
-"""Those that are made of the command's options, in a module that imports this package."""
+# Those that make whole conversions are in a module that imports this package.
+if TYPE_CHECKING:
+    from beam_pipeline.image_transforms import (
+        ConvertImages,
+        EncodedImages,
+        EncodeImages,
+        Images,
+        WriteImageShards,
+    )
+else:
 
+    def __getattr__(name):
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-def __getattr__(name: str) -> Any:
-    if name not in _ABOVE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module("beam_pipeline.image_transforms"), name)
+        return getattr(import_module("beam_pipeline.image_transforms"), name)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Optional
@@ -17,7 +15,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
-from beam_pipeline.core.errors import ConversionError, SampleError, UsageError
+from beam_pipeline.core.errors import SampleError, UsageError
 from beam_pipeline.core.labels import further_columns, schema
 from beam_pipeline.core.labels.samples import RowMerger
 from beam_pipeline.core.listing.filters import ImageRoot
@@ -30,19 +28,19 @@ from beam_pipeline.core.text import excerpt
 from beam_pipeline.layouts.layout import FileLabels, ListedLabels, Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.paths import expanded, image_roots
+from beam_pipeline.options import ConvertOptions, speaking_of_arguments
 from beam_pipeline.transforms.labels import ROWS, JoinLabelBatches, ReadLabelFiles
 from beam_pipeline.transforms.listing import IMAGES, ListImages
 from beam_pipeline.transforms.output import BadSample, public_bad
 from beam_pipeline.work.label_columns import LabelColumns, plain
 from beam_pipeline.work.labels import JoinRows, Labelling
 from beam_pipeline.work.outcome import DEAD_LETTERS
-from beam_pipeline.work.records import checked_split
+from beam_pipeline.work.records import split_of
 
 _BAD = "bad"
 UNLABELLED = ("auto", "drop", "keep")
 _BUCKETS = 1024
 ANY_LABELS = schema.Column("labels", schema.ColumnKind.BYTES, "")
-_OPTION = re.compile("--([a-z_]+)")
 
 
 class LabelRow(NamedTuple):
@@ -156,17 +154,19 @@ class ReadLabels(beam.PTransform):
         """
         super().__init__()
         self._layout, self._yes = layout, yes
-        known = {option.name for option in fields(SourceOptions)} - {"images", "labels"}
+        read = {field.name for field in fields(SourceOptions)} - {"images", "labels"}
+        known = read & {option.name for option in ConvertOptions.options()} | {"file_columns"}
         if unknown := sorted(options.keys() - known):
             raise UsageError(
                 f"ReadLabels has no argument {unknown[0]!r}; its options are {', '.join(sorted(known))}"
             )
         given = {**({"layout": layout} if layout != "table" else {}), "images": images}
         self._given = {name: value for name, value in (given | options).items() if value}
-        labels = paths_of(tables)
-        if not labels:
+        if not (labels := paths_of(tables)):
             raise UsageError("ReadLabels is given no label file, expected a path or several")
-        self._options = SourceOptions(images=paths_of(images), labels=labels, **options)
+        with speaking_of_arguments():
+            typed = {"images": paths_of(images), "labels": labels, **options}
+            self._options = ConvertOptions.of_python(typed).source
 
     def command(self, **changes: Any) -> str:
         """The call that gives these arguments with others in their place."""
@@ -177,14 +177,14 @@ class ReadLabels(beam.PTransform):
     @cached_property
     def source(self) -> Source:
         """The files as their layout understands them; their beginnings are read."""
-        with _in_arguments():
+        with speaking_of_arguments():
             source, _ = open_source(self._layout, self._options)
             self._ask(source.questions)
         return source
 
     def check_resize(self) -> None:
         """Asks about numbers that may be places in images that are resized. Raises QuestionError."""
-        with _in_arguments():
+        with speaking_of_arguments():
             columns, answers = self.source.columns, self._options.columns
             self._ask(tuple(further_columns.resize_questions(columns, answers, answered=False)))
 
@@ -203,17 +203,6 @@ class ReadLabels(beam.PTransform):
         read = pipeline | "ReadFiles" >> ReadLabelFiles(labels=labels, spread=True)
         rows = beam.FlatMap(_public_rows, self.columns).with_output_types(LabelRow)
         return LabelRows(read[ROWS] | "Rows" >> rows, read[DEAD_LETTERS] | "Bad" >> public_bad())
-
-
-@contextmanager
-def _in_arguments() -> Iterator[None]:
-    """Rewrites options in messages as arguments."""
-    try:
-        yield
-    except ConversionError as error:
-        message = str(error).replace("Correct the command", "Correct the call")
-        message = _OPTION.sub(r"\1", message.replace("--yes", "yes=True"))
-        raise type(error)(message, error.given_ids) from error
 
 
 Labels = Mapping[str, Any] | ReadLabels
@@ -275,9 +264,11 @@ class JoinLabels(beam.PTransform):
             columns_of(labels)  # for its errors
 
     def expand(self, inputs: Mapping[str, beam.PCollection]) -> JoinedSamples:
-        if isinstance(inputs[ROWS], LabelRows):
+        given = [inputs.get(name) for name in (IMAGES, ROWS)] if isinstance(inputs, Mapping) else []
+        if not given or not all(isinstance(part, beam.PCollection) for part in given):
             raise UsageError(
-                'rows are LabelRows; give their parts: "rows": read.rows, "bad": read.bad'
+                'JoinLabels takes two PCollections, {"images": images, "rows": rows}; of the LabelRows that '
+                'ReadLabels returns, {"images": images, "rows": read.rows, "bad": read.bad}'
             )
         columns = columns_of(self._labels)
         merger = columns.merger
@@ -464,7 +455,7 @@ class SampleReader:
                 key=key,
                 uri=uri,
                 size=size,
-                split=checked_split(get("split") or folder_split or DEFAULT_SPLIT),
+                split=split_of(element, get("split") or folder_split or DEFAULT_SPLIT),
                 labels=self._values(get("labels") or {}),
                 origin=file,
                 version=get("version") or 0,
@@ -586,7 +577,7 @@ def paths_of(paths: Paths) -> tuple[str, ...]:
 
 
 def _roots(paths: Sequence[str], patterns: Sequence[str]) -> tuple[ImageRoot, ...]:
-    with _in_arguments():
+    with speaking_of_arguments():
         roots = image_roots(expanded(paths))
     return tuple(
         root if root.archive or root.patterns else replace(root, patterns=tuple(patterns))

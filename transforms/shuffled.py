@@ -30,6 +30,7 @@ from beam_pipeline.core.records import formats, shard_writer, sharding
 from beam_pipeline.core.records.example_source import PipelineRecords, marked
 from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
+from beam_pipeline.options import ConvertOptions, speaking_of_arguments
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions
 from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, stage
@@ -39,7 +40,7 @@ from beam_pipeline.transforms.writing import WriteDataset
 from beam_pipeline.work import finishing, job, output_folder
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.work.planning import Planning
-from beam_pipeline.work.records import RecordReader, class_numbering, feature_entries, fractions_of
+from beam_pipeline.work.records import RecordReader, class_numbering, feature_entries
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest
 
 IF_EXISTS = ("fail", "resume", "overwrite")
@@ -91,13 +92,13 @@ class WriteToShuffledTFRecord(beam.PTransform):
 
     def __init__(
         self,
-        path: str,
+        path: str | os.PathLike[str],
         *,
         key: str | Callable[[Any], Any] | None = None,
         split: str | Callable[[Any], Any] = DEFAULT_SPLIT,
         splits: Mapping[str, float] | None = None,
         num_shards: int | Mapping[str, int] | None = None,
-        shard_size: int = sharding.DEFAULT_SHARD_BYTES,
+        shard_size: int | str = sharding.DEFAULT_SHARD_BYTES,
         exact_sizes: bool = False,
         seed: int = 0,
         features: Mapping[str, Any] | None = None,
@@ -141,27 +142,30 @@ class WriteToShuffledTFRecord(beam.PTransform):
         super().__init__()
         check_choice("if_exists", if_exists, IF_EXISTS)
         check_choice("on_error", on_error, ON_ERROR)
-        folder, fractions = files.canonical(path), fractions_of(splits)
+        typed = {"splits": splits or None, "num_shards": num_shards, "shard_size": shard_size}
+        with speaking_of_arguments():
+            options = ConvertOptions.of_python({**typed, "seed": seed}).splits
+        folder, fractions = files.canonical(os.fspath(path)), options.fractions
         self._overwrite = if_exists == "overwrite"
         self._exact = exact_sizes
         self._reader = RecordReader(
             key=key,
             split=split,
             fractions=fractions,
-            seed=seed,
+            seed=options.seed,
             class_names=class_names,
             features=None if features is None else feature_entries(features),
         )
         self._request = WriteRequest(
             folder=folder,
-            encoding=EncodingOptions(PipelineRecords(keyed=key is not None), seed=seed),
+            encoding=EncodingOptions(PipelineRecords(keyed=key is not None), seed=options.seed),
             resume=if_exists == "resume",
             reading=ReadOptions(REMOTE_READS) if uris.is_remote(folder) else ONE_BY_ONE,
             failures=_FAILURES,
         )
         self._wishes = PlanRequest(
             name=name or dataset_name(folder),
-            shards=sharding.ShardConfig(num_shards, shard_size),
+            shards=options.shards,
             splits=[name for name, _ in fractions.fractions] if fractions else (),
             record_format=formats.record_format(compression, format),
             max_bad_fraction=1.0 if on_error == "collect" else 0.0,

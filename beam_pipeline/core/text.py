@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count, takewhile
 from typing import Any
 
@@ -102,6 +102,12 @@ def enumerated(items: Sequence[str], most: int) -> str:
     """Returns the first items and the number of the others: `a, b, and 3 more`."""
     more = [f"and {len(items) - most} more"] if len(items) > most else []
     return ", ".join([*items[:most], *more])
+
+
+def span(form: Callable[[float], str], values: Iterable[float]) -> str:
+    """Returns the least and the greatest of values as `form` writes them: `8 to 9`, or `8`."""
+    numbers = [*values] or [0]
+    return " to ".join(dict.fromkeys(map(form, (min(numbers), max(numbers)))))
 
 
 def excerpt(value: Any) -> str:

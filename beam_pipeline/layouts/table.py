@@ -474,7 +474,8 @@ def _other_keys(
     lists = [c.name for c in schema.columns if c.kind in FOLLOWING and c.repeated]
     texts = {name: [*map(text_of, rows.cells(name))] for name in rows.columns}
     keys = [name for name, cells in texts.items() if named_files.are_names(cells, folders(), all)]
-    answers = [(f"If {c!r} names it:", {"key_column": c}) for c in keys]
+    paths = [name for name in keys if any(map(table_rows.is_image_name, texts[name]))]
+    answers = [(f"If {c!r} names it:", {"key_column": c}) for c in paths or keys]
     levels = {name: named_files.folder_level(cells, roots) or 0 for name, cells in texts.items()}
     deepest = max(levels, key=levels.__getitem__)
     if levels[deepest] and not lists:

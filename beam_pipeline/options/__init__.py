@@ -6,13 +6,16 @@ A new option is a field of a group; a new group is a field of `ConvertOptions`.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import difflib
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.options.group import Option, OptionGroup
 from beam_pipeline.options.output import EngineOptions, ImageOptions, OutputOptions, SplitOptions
@@ -20,6 +23,12 @@ from beam_pipeline.options.source import InputOptions, LabelOptions, SampleOptio
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+TABLE_IN_MEMORY = "beam-tfrecord-labels.jsonl"
+"""The name of the file of a table in memory, which messages call by its argument, `labels`."""
+_TABLE = re.compile(rf"'?[^\s'\":,]*/{re.escape(TABLE_IN_MEMORY)}'?")
+_COMMAND = re.compile("(?<=^    )beam-tfrecord convert (.*)", re.MULTILINE)
+_ARGUMENT = re.compile(r"--([a-z_]+)(?:[ =]([A-Z][A-Z_]*)\b)?")
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,26 @@ class ConvertOptions:
         groups = cls.groups().items()
         return cls(**{name: group.from_arguments(arguments) for name, group in groups})  # type: ignore[arg-type]
 
+    @classmethod
+    def of_python(cls, arguments: Mapping[str, Any]) -> Self:
+        """Builds the groups from keyword arguments.
+
+        Raises:
+          UsageError: an argument does not exist, or its value is not allowed.
+        """
+        declared = {option.name: option for option in cls.options()}
+        for name in arguments:
+            if name not in declared:
+                close = difflib.get_close_matches(name, declared, n=1, cutoff=0.6)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                raise UsageError(f"convert() has no argument {name!r}{hint}")
+        values = {name: declared[name].of_python(value) for name, value in arguments.items()}
+        groups: dict[str, Any] = {
+            field: group(**{o.name: values[o.name] for o in group.options() if o.name in values})
+            for field, group in cls.groups().items()
+        }
+        return cls(**groups)
+
     def command(self, **changes: Any) -> str:
         """The command line that gives these options.
 
@@ -96,3 +125,53 @@ class ConvertOptions:
         return SourceOptions(
             **{f.name: typed[f.name] for f in dataclasses.fields(SourceOptions) if f.name in typed}
         )
+
+
+@contextlib.contextmanager
+def speaking_of_arguments() -> Iterator[None]:
+    """Rewrites options in messages as arguments: `--label_column NAME` as `label_column=NAME`."""
+    try:
+        yield
+    except ConversionError as error:
+        message = as_arguments(str(error))
+        if message == str(error):
+            raise
+        raise type(error)(message, error.given_ids) from error
+
+
+def as_arguments(message: str) -> str:
+    """A message with commands as calls of `convert`, and options as its arguments.
+
+    Example: "--resume or --label_column NAME" becomes "resume=True or label_column=NAME".
+    """
+    message = _COMMAND.sub(lambda command: _call(command[1]), message)
+    message = _TABLE.sub("labels", message).replace("Correct the command", "Correct the call")
+    declared = {option.name: option for option in ConvertOptions.options()}
+
+    def argument(match: re.Match[str]) -> str:
+        option = declared.get(match[1])
+        if option is None:
+            return match[0]
+        if option.is_switch:
+            return f"{option.name}=True" + (f" {match[2]}" if match[2] else "")
+        return f"{option.name}={match[2]}" if match[2] else option.name
+
+    return _ARGUMENT.sub(argument, message)
+
+
+def _call(command: str) -> str:
+    """The call of `convert` with the options of a command line."""
+    parser = argparse.ArgumentParser()
+    ConvertOptions.add_arguments(parser)
+    options = ConvertOptions.from_arguments(parser.parse_args(shlex.split(command)))
+    arguments = []
+    for name, group in options.groups().items():
+        for option in group.options():
+            value = getattr(getattr(options, name), option.name)
+            if isinstance(value, tuple):
+                value = value[0] if len(value) == 1 else list(value)
+            elif not isinstance(value, str | int | float | Mapping):
+                value = "".join(option.typed(value)[-1:])
+            if value not in (option.default, "", []):
+                arguments.append(f"{option.name}={value!r}")
+    return f"beam_pipeline.convert({', '.join(arguments)})"

@@ -18,10 +18,11 @@ import argparse
 import codecs
 import dataclasses
 import math
+import os
 import re
 import warnings
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -127,17 +128,58 @@ class Option:
             texts = list(map(str, value))
             return [self.flag, *(texts if self.repeated else [",".join(texts)])]
         if isinstance(value, Mapping):
-            mark = ":" if ":" in self.kind.metavar else "="
-            pairs = [f"{name}{mark}{of_name}" for name, of_name in value.items()]
+            pairs = self._pairs(value)
             separate = pairs if self.repeated else [",".join(pairs)]
             return [token for pair in separate for token in (self.flag, pair)]
         return [self.flag, str(value)]
+
+    def _pairs(self, values: Mapping[str, Any]) -> list[str]:
+        mark = ":" if ":" in self.kind.metavar else "="
+        return [f"{name}{mark}{value}" for name, value in values.items()]
+
+    def of_python(self, value: Any) -> Any:
+        """The value of an argument in Python, read like a typed one, so that it gets the same checks.
+
+        Raises:
+          UsageError: it cannot be read.
+        """
+        if value is None:
+            return self.default
+        if self.is_switch:
+            if not isinstance(value, bool):
+                raise errors.UsageError(f"{self.flag} is {value!r}, expected True or False")
+            return value
+        if not self.repeated:
+            return self._parsed(value)
+        is_one = isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable)
+        several = [value] if is_one else list(value)
+        if not isinstance(self.default, Mapping):
+            return tuple(map(self._parsed, several))
+        parsed = [part if isinstance(part, Mapping) else self._parsed(part) for part in several]
+        return {name: item for part in parsed for name, item in part.items()}
+
+    def _parsed(self, given: Any) -> Any:
+        """One value by the parser of its text; lists and mappings where the text is one as well."""
+        value = given.tolist() if hasattr(given, "tolist") else given  # of NumPy
+        value = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if isinstance(value, Mapping | list | tuple) and self.kind.parse is not str:
+            parts = self._pairs(value) if isinstance(value, Mapping) else map(str, value)
+            value = ",".join(parts)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # of 1e6
+        if not isinstance(value, str | int | float):
+            expected = self.kind.metavar or " or ".join(map(str, self.choices))
+            raise errors.UsageError(f"{self.flag} is {given!r}, expected {expected}")
+        try:
+            return self.kind.parse(str(value))
+        except (ArgumentTypeError, ValueError) as error:
+            raise errors.UsageError(f"{self.flag}: {error}") from error
 
     def check(self, value: Any) -> None:
         """Raises UsageError if a value other than the default is not among the allowed ones."""
         if self.choices and self.choices_checked:
             allowed = ", ".join(map(str, self.choices))
-            for item in value if isinstance(value, (tuple, list)) else (value,):
+            for item in value if isinstance(value, tuple) else (value,):
                 if item not in self.choices:
                     raise errors.UsageError(f"{self.flag} is {item!r}, expected one of ({allowed})")
         least, most = self.kind.least, self.kind.most
@@ -258,17 +300,14 @@ def parse_size(text: str) -> int:
 
 
 def parse_side_lengths(text: str) -> str:
-    """Returns the text of a width and a height: `256`, which is both, or `320x240`.
-
-    A pair of Python, `(320, 240)`, is the same.
-    """
-    text = text.strip("()[] ").lower()
-    match = re.fullmatch(r"([0-9]{1,5})(?:(?:x|, ?)([0-9]{1,5}))?", text)
+    """Returns the text of a width and a height: `256`, which is both, or `320x240`."""
+    text = text.strip().lower()
+    match = re.fullmatch(r"([0-9]{1,5})(?:[x,]([0-9]{1,5}))?", text)
     if match is None or not all(int(side) for side in match.groups("1")):
         raise ArgumentTypeError(
             f"{text!r} is not an image size; expected pixels, as 256, or WIDTHxHEIGHT, as 320x240"
         )
-    return match[0].replace(", ", "x")
+    return match[0].replace(",", "x")
 
 
 def parse_truth(text: str) -> bool:

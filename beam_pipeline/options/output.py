@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -134,14 +133,6 @@ class ImageOptions(OptionGroup):
         """The filters given: option -> its value, in the order of `FILTER_NAMES`."""
         values = {name: getattr(self, name) for name in preparation.FILTER_NAMES}
         return {name: value for name, value in values.items() if value is not None}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.resize is not None:
-            try:
-                object.__setattr__(self, "resize", parse_side_lengths(str(self.resize)))
-            except ArgumentTypeError as error:
-                raise UsageError(f"--resize: {error}") from error
 
     @property
     def changes(self) -> geometry.ImageChanges:

@@ -121,8 +121,8 @@ def load(
       channels: 1, 3 or 4; images with another number are converted.
       dtype: "uint8", the upper 8 bits of PNGs of 16, so that data of 12 is at most 15; or "uint16" for all
         bits: then 8 bits are multiplied by 257, and 12 reach 4,095.
-      shuffle: True, False, or the size of the shuffle buffer in samples. By default only the split
-        `train` is shuffled. True contains as many samples as take 128 MiB on disk. False gives the
+      shuffle: True, False, or the size of the shuffle buffer in samples. By default only what contains
+        the split `train` is shuffled. True contains as many samples as take 128 MiB on disk. False gives the
         stored order, shard after shard.
       repeat: True to repeat forever, or the number of passes.
       augment: called in parallel on each element before it is batched, as augment(image, label) or
@@ -180,7 +180,8 @@ def load(
     make_reader = partial(_dict_reader, plan) if as_dict else _pair_reader
     reader = make_reader(dataset, image, mask_readers(dataset, plan, antialias=antialias))
     _check_max_boxes(max_boxes, dataset, as_dict)
-    shuffle = split.partition("[")[0] == DEFAULT_SPLIT if shuffle is None else shuffle
+    if shuffle is None:
+        shuffle = DEFAULT_SPLIT in {term.partition("[")[0].strip() for term in split.split("+")}
     buffer = shuffle_buffer(shuffle, shards, plan, cache)
 
     def ordered(elements: Any) -> Any:

@@ -47,7 +47,7 @@ NUMBER_DRAWN, PIXELS = "", " "
 
 
 def own_shards(dataset: Dataset, split: str, input_context: Any) -> list[Shard]:
-    """Returns the shards of a split, or one input pipeline's share of them."""
+    """Returns the shards of a split, or one input pipeline's share of them: as much of each data set."""
     shards = dataset.shards(split)
     if input_context is None:
         return shards
@@ -57,7 +57,9 @@ def own_shards(dataset: Dataset, split: str, input_context: Any) -> list[Shard]:
             f"split {split!r} of {dataset.path} has {counted(len(shards), 'shard')} for {pipelines} input "
             f"pipelines, which each need one; convert with --num_shards {pipelines} or more"
         )
-    return shards[input_context.input_pipeline_id :: pipelines]
+    by_data_set = sorted(range(len(shards)), key=lambda i: shards[i].uri.rpartition("/")[0])
+    own = sorted(by_data_set[input_context.input_pipeline_id :: pipelines])
+    return [shards[i] for i in own]
 
 
 def filtered(records: Any, dataset: Dataset, keep: Callable[..., Any]) -> Any:

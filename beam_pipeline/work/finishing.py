@@ -213,16 +213,17 @@ class DatasetFinisher:
         duplicates = None if reports.duplicates is None else Duplicates.sum_of(reports.duplicates)
         side_files |= self._files_of_run(plan, reports, duplicates)
         if self.report_of is not None and (earlier is None or names.REPORT_NAME not in there):
-            from beam_pipeline.work.report import make_report  # Pillow takes long to import
+            from beam_pipeline.core.report.page import Report  # Pillow takes long to import
+            from beam_pipeline.work.report import make_report
 
-            side_files[names.REPORT_NAME] = make_report(
-                folder,
-                made,
+            report = Report(
+                manifest=made,
                 statistics=reports.sums.images.statistics,
-                dead_letters=itertools.chain.from_iterable(reports.dead_letters),
                 command=self.report_of,
                 duplicates=duplicates or NO_DUPLICATES,
             )
+            letters = itertools.chain.from_iterable(reports.dead_letters)
+            side_files[names.REPORT_NAME] = make_report(folder, report, letters)
         side_files[manifest.MANIFEST_NAME] = manifest_data
         if earlier is None:
             self._make_way(side_files, there)

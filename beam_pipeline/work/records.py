@@ -10,14 +10,14 @@ import hashlib
 import math
 import os
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import DamagedRecordError, SampleError, UsageError
 from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records import example_view, wire
 from beam_pipeline.core.records.feature_values import FeatureValue, feature_values
 from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
@@ -56,10 +56,22 @@ def checked_key(value: Any, key: object) -> str:
     return str(value)
 
 
-def checked_split(name: Any) -> str:
-    """A sample's split. Raises SampleError."""
+def split_of(sample: Any, split: Any, features: Collection[str] = ()) -> str:
+    """A sample's split. Raises SampleError.
+
+    Args:
+      sample: the sample.
+      split: the split of all samples, or a function that returns a sample's.
+      features: keys of the sample. A split that is called like one of them was probably meant to be its value.
+    """
+    name = split(sample) if callable(split) else split
     if not isinstance(name, str) or not SPLIT_NAME.fullmatch(name):
         raise SampleError(f"its split is {name!r}, expected letters, digits and '_'")
+    if split in features and name not in SPLIT_NAMES:
+        raise SampleError(
+            f"the split of all samples is {name!r}, which is a feature; expected another name, or for the "
+            f"feature's value a function: split=lambda sample: sample[{name!r}]"
+        )
     return name
 
 
@@ -93,16 +105,6 @@ def feature_entries(features: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             )
         entries[key] = {"optional": True, "shape": [None], **entry}
     return entries
-
-
-def fractions_of(splits: Mapping[str, float] | None) -> SplitFractions | None:
-    """The shares of splits; None if none were given. Raises UsageError."""
-    if not splits:
-        return None
-    try:
-        return SplitFractions(tuple((name, Fraction(str(share))) for name, share in splits.items()))
-    except ValueError as error:
-        raise UsageError(f"splits={dict(splits)!r}: {error}") from error
 
 
 class Record(NamedTuple):
@@ -168,7 +170,7 @@ class RecordReader:
         if self.fractions:
             split = self.fractions.split_of(KeyHasher(self.seed).hash(key).split_hash)
         else:
-            split = checked_split(self.split(element) if callable(self.split) else self.split)
+            split = split_of(element, self.split, features)
         ids = features.get(CLASS_ID)
         classes = named_classes(list(ids.values) if ids else None, self.class_names)
         return Record(key, split, classes, data, features)

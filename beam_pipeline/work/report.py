@@ -8,18 +8,18 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
-from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.schema import Column, ColumnKind
-from beam_pipeline.core.records.image_statistics import ImageStatistics
 from beam_pipeline.core.report.page import LeftOut, Report, report_page
-from beam_pipeline.core.report.samples import ShownSample, Tile, shown_sample
-from beam_pipeline.core.report.thumbnails import LARGE_SIDE, SIDE, Thumbnail, thumbnail
+from beam_pipeline.core.report.samples import ShownSample, shown_sample
+from beam_pipeline.core.report.thumbnails import Thumbnail, thumbnail
 from beam_pipeline.storage import files
 
 _Item = TypeVar("_Item")
@@ -45,62 +45,36 @@ _WITH_IMAGE: frozenset[str] = frozenset(
 """Reasons that leave out images which can perhaps be shown. Excluded ones may have to be forgotten."""
 
 
-def make_report(
-    folder: str,
-    manifest: Manifest,
-    *,
-    statistics: ImageStatistics,
-    dead_letters: Iterable[DeadLetter] = (),
-    command: str = "",
-    duplicates: Duplicates = NO_DUPLICATES,
-) -> bytes:
+def make_report(folder: str, report: Report, dead_letters: Iterable[DeadLetter] = ()) -> bytes:
     """The content of `report.html`.
 
     An image that cannot be decoded, or that was left out and cannot be read, is left blank.
 
     Args:
       folder: contains the shards.
-      manifest: of the data set.
-      statistics: of its images and labels.
+      report: without samples, and without what was left out.
       dead_letters: all of them, in any order.
-      command: made the data set.
-      duplicates: as `Report` has it.
 
     Raises:
       OSError: a shard cannot be read.
       ConversionError: it is damaged.
     """
+    manifest = report.manifest
     splits = [split for split, entry in manifest.splits.items() if entry.examples][:_MOST_SPLITS]
     boxes = any(column.kind == ColumnKind.BOX.value for column in manifest.options.columns)
     most = (_LARGE_TILES if boxes else _TILES) // max(1, len(splits))
-    tiles = {}
-    for split in splits:
-        samples = read_samples(folder, manifest, split, most)
-        drawn = _in_threads(_thumbnails_of, samples)
-        tiles[split] = [
-            Tile(sample, pictures[0], [*filter(None, pictures[1:])])
-            if pictures
-            else Tile(sample, None)
-            for sample, pictures in zip(samples, drawn, strict=True)
-        ]
+    samples = {split: read_samples(folder, manifest, split, most) for split in splits}
     letters = some_of_each_reason(dead_letters)
     uris = [letter.uri if letter.reason in _WITH_IMAGE else "" for letter in letters]
     pictured = {*[uri for uri in uris if uri][:_PICTURES]}
     pictures = _in_threads(_thumbnail_at, [uri if uri in pictured else "" for uri in uris])
     left_out = [LeftOut(*pair) for pair in zip(letters, pictures, strict=True)]
-    return report_page(
-        Report(
-            manifest=manifest,
-            statistics=statistics,
-            tiles=tiles,
-            left_out=left_out,
-            command=command,
-            duplicates=duplicates,
-        )
-    )
+    return report_page(replace(report, samples=samples, left_out=left_out))
 
 
-def _in_threads(make: Callable[[_Item], _Made], items: Sequence[_Item]) -> list[_Made | None]:
+def _in_threads(
+    make: Callable[[_Item], _Made | None], items: Sequence[_Item]
+) -> list[_Made | None]:
     """Makes thumbnails, several at a time if the system has threads and memory left."""
     try:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="thumbnails") as pool:
@@ -109,7 +83,7 @@ def _in_threads(make: Callable[[_Item], _Made], items: Sequence[_Item]) -> list[
         return [_if_memory_allows(make, item) for item in items]
 
 
-def _if_memory_allows(make: Callable[[_Item], _Made], item: _Item) -> _Made | None:
+def _if_memory_allows(make: Callable[[_Item], _Made | None], item: _Item) -> _Made | None:
     with contextlib.suppress(MemoryError):
         return make(item)
     return None
@@ -118,7 +92,7 @@ def _if_memory_allows(make: Callable[[_Item], _Made], item: _Item) -> _Made | No
 def read_samples(folder: str, manifest: Manifest, split: str, most: int) -> list[ShownSample]:
     """Reads the first samples of a split, which are random ones, as hashes decide their order.
 
-    They are fewer where images are large.
+    They are fewer where images are large, or where records are no examples.
 
     Raises:
       OSError: a shard cannot be read.
@@ -128,11 +102,9 @@ def read_samples(folder: str, manifest: Manifest, split: str, most: int) -> list
         Column(entry.name, ColumnKind(entry.kind), entry.feature, repeated=entry.repeated)
         for entry in manifest.options.columns
     ]
-    shown = (
-        shown_sample(record, columns, manifest.renames)
-        for record in _records(folder, manifest, split)
-    )
-    return [*islice(filter(None, shown), most)]
+    records = islice(_records(folder, manifest, split), most)
+    show = partial(shown_sample, columns=columns, renames=manifest.renames)
+    return [*filter(None, _in_threads(show, [*records]))]
 
 
 def _records(folder: str, manifest: Manifest, split: str) -> Iterator[bytes]:
@@ -148,15 +120,6 @@ def _records(folder: str, manifest: Manifest, split: str) -> Iterator[bytes]:
                 read += len(record)
                 if read > _READ_BYTES:
                     return
-
-
-def _thumbnails_of(sample: ShownSample) -> list[Thumbnail | None]:
-    """Those of its image and of the pictures beside it."""
-    side = LARGE_SIDE if sample.boxes else SIDE
-    return [
-        thumbnail(sample.image, sample.mask, side) if sample.image else None,
-        *map(thumbnail, sample.beside),
-    ]
 
 
 def some_of_each_reason(dead_letters: Iterable[DeadLetter]) -> list[DeadLetter]:

@@ -390,6 +390,7 @@ ONE = {"x": 1}
         ([ONE], {"num_shards": 2.5}, "num_shards: '2.5' is not a number of shards"),
         ([ONE], {"writers": -1}, "writers is -1, expected 0 to 1000"),
         (cars, {"key": "missing"}, "sample 0: its key (missing) is None"),
+        ([{"fold": "a"}], {"split": "fold"}, "'fold', which is a feature; expected another name, or for the feature's value a function: split=lambda sample: sample['fold']"),
         (cars, {"key": "image/class/label"}, "sample 2: its key '0' is an earlier sample's"),
         (cars, {"class_names": ["only"]}, "is 1, expected 0 to 0, as there are 1"),
     ],

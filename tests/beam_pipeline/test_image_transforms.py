@@ -296,6 +296,10 @@ def test_two_samples_of_a_key_and_other_bad_ones(photos: Path) -> None:
         write([*twice, good], WriteImageShards("fails"))
     with pytest.raises(Exception, match="no images found"):
         write([], WriteImageShards("empty"))
+    with pytest.raises(
+        Exception, match=r"2 bad_row \(such as '?[12]'? is not an ImageSample: it needs key"
+    ):
+        write([1, 2], WriteImageShards("numbers"))
 
 
 def test_classes_that_are_named(photos: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ from beam_pipeline.storage.read_ahead import ReadOptions
 from beam_pipeline.work.records import SpoolReader
 from tests.harness import convert, digests, reasons_of
 from tests.pictures import write_files, write_pictures
-from tests.rows import in_rows
+from tests.rows import in_rows, raised
 
 # --- values ----------------------------------------------------------------------------------------
 
@@ -71,6 +72,20 @@ def test_what_is_no_value_is_refused(kind: str, text: str, message: str) -> None
     """The error shows an example, quoted for the shell."""
     with pytest.raises(argparse.ArgumentTypeError, match=message):
         KINDS[kind](text)
+
+
+@in_rows
+def test_arguments_in_python_are_read_like_typed_ones(
+    name: str, value: Any, group: str, read: object
+) -> None:
+    """By the option's own parser."""
+    assert getattr(getattr(ConvertOptions.of_python({name: value}), group), name) == read
+
+
+@in_rows
+def test_arguments_that_are_no_value_are_refused(name: str, value: Any, message: str) -> None:
+    """They are named as given, with what was expected, and go no further."""
+    assert str(raised(UsageError, ConvertOptions.of_python, {name: value})) == message
 
 
 # --- group -----------------------------------------------------------------------------------------

@@ -388,6 +388,13 @@ def numbered_captions() -> Iterator[Sample]:
         yield name, TRAIN, {"label/caption": [text for image, text in lines if image == name]}
 
 
+def lines_of_boxes() -> Iterator[Sample]:
+    for line in Path("l.txt").read_text().splitlines():
+        name, *boxes = line.split(" ")
+        sides = [box.split(",") for box in boxes]
+        yield name, TRAIN, {OBJECTS: [(label, *map(float, corners)) for *corners, label in sides]}
+
+
 def table_of_parquet() -> Iterator[Sample]:
     from pyarrow import parquet as files
 

@@ -108,6 +108,7 @@ PROOFS: Mapping[str, Proof] = {
     "crops": Proof("samples/crops", parsers.crops),
     "studies": Proof("samples/studies_of_a_patient", parsers.studies),
     "captions": Proof("layouts/table_of_captions", parsers.numbered_captions),
+    "lines_of_boxes": Proof("layouts/lines_of_boxes", parsers.lines_of_boxes),
     "table_of_parquet": Proof("layouts/table_of_parquet", parsers.table_of_parquet),
     "roboflow": Proof("pages/label_tools_11", parsers.roboflow),
     "roboflow_classes": Proof("pages/label_tools_12", parsers.roboflow_classes),

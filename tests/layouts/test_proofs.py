@@ -51,7 +51,14 @@ def test_every_layout_and_form_of_tables_has_its_proofs() -> None:
     assert {name for name, s in sources.items() if isinstance(s.labels, layout.FileLabels)} == {
         *proofs.FILE_LABELS
     }
-    others = {"list_of_names", "list_of_numbers", "captions", "messages", "via_json"}
+    others = {
+        "list_of_names",
+        "list_of_numbers",
+        "captions",
+        "lines_of_boxes",
+        "messages",
+        "via_json",
+    }
     assert {
         fault.proof for fault in proofs.FAULTS
     } == proofs.PROOFS.keys() - _WITHOUT_LABELS - others

@@ -180,14 +180,28 @@ def test_windows_end_at_the_join() -> None:
             "unlabelled is 'empty', expected auto, drop, keep",
         ),
         (
-            lambda: JoinLabels().expand({"rows": LabelRows(None, None)}),
-            'rows are LabelRows; give their parts: "rows": read.rows, "bad": read.bad',
+            lambda: JoinLabels().expand({"images": IMAGES, "rows": LabelRows(None, None)}),
+            'JoinLabels takes two PCollections, .*"rows": read.rows, "bad": read.bad',
         ),
+        (
+            lambda: beam.Pipeline() | beam.Create(IMAGES) | JoinLabels(),
+            "^JoinLabels takes two PColl",
+        ),
+        (lambda: JoinLabels().expand({"image": None, "rows": None}), "^JoinLabels takes two PColl"),
         (
             lambda: ReadLabels([], layout="voc"),
             "ReadLabels is given no label file, expected a path",
         ),
         (lambda: ReadLabels("a.csv", label="x"), "ReadLabels has no argument 'label'; its options"),
+        (
+            lambda: ReadLabels("a.csv", columns={"x": "strng"}),
+            "^columns: 'strng' .* is not a type;",
+        ),
+        (lambda: ReadLabels("a.csv", label_base=2), r"^label_base is 2, expected one of \(0, 1\)$"),
+        (
+            lambda: ReadLabels("a.csv", may_be_lists=True),
+            "ReadLabels has no argument 'may_be_lists'",
+        ),
         (lambda: ReadLabels("/gone.csv").columns, "^labels /gone.csv: no such file$"),
     ],
 )

@@ -343,5 +343,5 @@ def test_arguments_are_checked_when_they_are_given(
     """Before a pipeline runs, and without a look at the folder."""
     with pytest.raises(UsageError, match=message):
         WriteToShuffledTFRecord(f"{tmp_path}/out", **arguments)
-    WriteToShuffledTFRecord(f"{tmp_path}/out")
+    WriteToShuffledTFRecord(tmp_path / "out", shard_size="100MB")
     assert os.listdir(tmp_path) == []

@@ -10,8 +10,9 @@ import pytest
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
+from beam_pipeline.core.report import samples
 from beam_pipeline.core.report.contents import is_unchanged
+from beam_pipeline.core.report.page import Report
 from beam_pipeline.core.report.thumbnails import SIDE, Thumbnail, thumbnail
 from beam_pipeline.dataset import read_manifest
 from beam_pipeline.work import report
@@ -42,12 +43,12 @@ def argv(folder: Path, output: str, *more: str) -> list[str]:
 def test_the_samples_shown_are_the_first_of_their_split(photos: Path) -> None:
     """From as many shards as it takes; each has its image and its class."""
     manifest = read_manifest(str(photos / "out"))
-    samples = report.read_samples(str(photos / "out"), manifest, "train", 30)
-    assert len({sample.key for sample in samples}) == 30
-    for sample in samples:
+    shown = report.read_samples(str(photos / "out"), manifest, "train", 30)
+    assert len({sample.key for sample in shown}) == 30
+    for sample in shown:
         assert sample.labels == (("class", sample.key.partition("/")[0]),)
-        assert sample.image == (photos / "photos" / sample.key).read_bytes()
-    assert report.read_samples(str(photos / "out"), manifest, "train", 7) == samples[:7]
+        assert sample.picture == thumbnail((photos / "photos" / sample.key).read_bytes())
+    assert report.read_samples(str(photos / "out"), manifest, "train", 7) == shown[:7]
 
 
 def test_a_report_shows_samples_and_what_was_left_out(photos: Path) -> None:
@@ -69,9 +70,9 @@ def test_thumbnails_that_lack_memory_beside_each_other_are_made_one_by_one(
             raise MemoryError
         return thumbnail(data, mask, side)
 
-    monkeypatch.setattr(report, "thumbnail", in_main_thread)
+    monkeypatch.setattr(samples, "thumbnail", in_main_thread)
     output = str(photos / "out")
-    page = report.make_report(output, read_manifest(output), statistics=NOTHING_COUNTED)
+    page = report.make_report(output, Report(manifest=read_manifest(output)))
     assert page.count(b"data:image/png") == 24
 
 
@@ -84,10 +85,10 @@ def test_a_shard_that_cannot_be_read_is_an_error(photos: Path, tmp_path: Path) -
     whole = first.read_bytes()
     first.write_bytes(whole[:-1])
     with pytest.raises(DamagedRecordError, match=f"{first}: record .* ends inside the record"):
-        report.make_report(str(folder), manifest, statistics=NOTHING_COUNTED)
+        report.make_report(str(folder), Report(manifest=manifest))
     first.unlink()
     with pytest.raises(FileNotFoundError):
-        report.make_report(str(folder), manifest, statistics=NOTHING_COUNTED)
+        report.make_report(str(folder), Report(manifest=manifest))
 
 
 def test_images_that_are_gone_have_no_picture(photos: Path) -> None:
@@ -99,9 +100,7 @@ def test_images_that_are_gone_have_no_picture(photos: Path) -> None:
         DeadLetter("join", "c", f"{photos}/photos/bare.png", "unlabelled", "no row"),
         DeadLetter("join", "d", f"{photos}/photos/bare.png", "excluded", "left out"),
     ]
-    page = report.make_report(
-        str(photos / "out"), manifest, statistics=NOTHING_COUNTED, dead_letters=letters
-    )
+    page = report.make_report(str(photos / "out"), Report(manifest=manifest), letters)
     assert page.count(b"<img") == 24 + 1
 
 

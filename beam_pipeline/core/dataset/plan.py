@@ -268,7 +268,7 @@ def _nothing_joined(tally: Tally, option: str) -> str:
       tally: the counts of listing, labels and join.
       option: which names the label files, or the masks.
     """
-    if not tally.listed:
+    if not tally.listed and (tally.label_rows or not tally.dead):
         ignored = ", ".join(f"{n} {kind}" for kind, n in sorted(tally.ignored.items()))
         if not ignored:
             return "no images found; check --images"

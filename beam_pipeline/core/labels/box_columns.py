@@ -46,12 +46,15 @@ _CLASS_NAMES = ("classid", "categoryid", "labelid", "labelname", "objectclass", 
 ONLY_CLASS = "object"
 """The class of boxes in a table without a column of classes."""
 
+_ENDS = (
+    *(("min", "max"), ("1", "2"), ("0", "1"), ("", "2"), ("start", "end"), ("tl", "br")),
+    *(("topleft", "bottomright"), ("upperleft", "lowerright"), ("lefttop", "rightbottom")),
+)
 _CORNERS = (
-    ("xmin", "ymin", "xmax", "ymax"),
-    ("x1", "y1", "x2", "y2"),
-    ("x0", "y0", "x1", "y1"),
+    *((f"x{a}", f"y{a}", f"x{b}", f"y{b}") for a, b in _ENDS),
     ("left", "top", "right", "bottom"),
-    ("minx", "miny", "maxx", "maxy"),
+    *((f"{a}x", f"{a}y", f"{b}x", f"{b}y") for a, b in _ENDS),
+    *(("colmin", "rowmin", "colmax", "rowmax"), ("mincol", "minrow", "maxcol", "maxrow")),
 )
 _CENTRES = (
     *(("xcenter", "ycenter"), ("xcentre", "ycentre"), ("centerx", "centery")),
@@ -83,6 +86,8 @@ _LARGEST_FRACTION = 1.5  # a box may extend slightly beyond its image
 _ROUNDED = 1.0  # pixel that the sides of a box may be off, as ends may count or not
 _ROUNDED_FRACTION = 1e-3
 _SIDES = 4
+_PERCENT = 100
+_MANY = 10  # boxes
 _PLAIN_NUMBERS = re.compile(r"[-+.\d]*", re.ASCII)
 _LONGEST_PLAIN = 38  # digits of a number that surely fits a float32
 _CLASS_ID = re.compile(r"0|[1-9][0-9]{0,17}")
@@ -246,8 +251,8 @@ def inspect_boxes(
     rows: TableRows,
     label: str,
     declared: Mapping[str, str],
-) -> BoxColumns | None:
-    """Decides how rows with boxes are read; None if the columns contain no numbers.
+) -> BoxColumns:
+    """Decides how rows with boxes are read.
 
     Args:
       values: column -> its cells at the beginnings of the files, for all columns that may be used.
@@ -257,11 +262,6 @@ def inspect_boxes(
     """
     kinds = {name: schema.KIND_NAMES.get(kind) for name, kind in declared.items()}
     form, names = find_boxes([name for name in values if name != label], values)
-    texts = (name for name in names if infer_kind(values[name]) is schema.ColumnKind.BYTES)
-    if not form or (
-        len(names) == _SIDES and any(not all(map(is_empty, values[name])) for name in texts)
-    ):
-        return None
     left_out = {name for name, kind in kinds.items() if kind is None}
     size = find_size([name for name in values if name not in {*names, *left_out}])
     sides = zip(*map(_floats, _sides(rows, names)[0]), strict=True)
@@ -271,7 +271,7 @@ def inspect_boxes(
         form = given
     elif len(names) == 1 and all(c > a and d > b for a, b, c, d in filter(None, boxes)):
         form = CORNERS
-    pixels, mixed = _unit(boxes)
+    pixels, doubt = _unit(boxes)
     rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
     if size and _is_of_boxes(boxes, rows, size, form, rounded):
         size = ()
@@ -296,7 +296,7 @@ def inspect_boxes(
         several_rows=True,
         note=f"rows are objects: {form} of a box in {unit} from {', '.join(names)}{only}; --columns {plain} keeps them as "
         f"plain columns{further_columns.note_on_object_files(columns)}",
-        question=_question(names, form, values, kinds, mixed=mixed, given=bool(given)),
+        question=_question(names, form, values, kinds, doubt=doubt, given=bool(given)),
         names=names,
         form=form,
     )
@@ -308,26 +308,16 @@ def _question(
     values: Mapping[str, Sequence[Any]],
     kinds: Mapping[str, schema.ColumnKind | None],
     *,
-    mixed: bool,
+    doubt: str,
     given: bool,
 ) -> questions.Question | None:
     """The guess about the boxes that is not safe, or None; beside angles, a box is hardly upright."""
-    if mixed:
-        return questions.Question(
-            "units_of_boxes",
-            f"some boxes look like pixels and others like fractions of the image ({', '.join(names)}); all "
-            "are read as pixels. Write them in one unit",
-        )
+    if doubt:
+        where = f"All boxes are read as pixels ({', '.join(names)}), although"
+        return questions.Question("units_of_boxes", f"{where} {doubt}")
     lists = [] if given or len(names) > 1 else [*filter(_items_or_none, values[names[0]])]
-    if lists and (form == CORNERS or any("[" not in cell for cell in lists)):
-        larger = "since the last two numbers of each are the larger ones, " * (form == CORNERS)
-        return questions.Question(
-            "corners_or_sizes",
-            f"the lists in {names[0]} may be xmin, ymin, xmax, ymax, {larger}or xmin, ymin, width, height.",
-            "If they are width and height, as in COCO:",
-            {"columns": {names[0]: "xywh"}},
-            (("If they are a second corner:", {"columns": {names[0]: "xyxy"}}),),
-        )
+    if lists and (form == CORNERS or not all(map(_is_bracketed, lists))):
+        return leading_columns.corners_question(names[0], larger=form == CORNERS)
     for name, cells in values.items():
         if _bare(name) in _ANGLES and name not in kinds and any(map(_float_of, cells)):
             return questions.Question(
@@ -356,7 +346,7 @@ def _by_plain_name(names: Sequence[str], *, of_boxes: bool = True) -> dict[str, 
 
 def _hold_boxes(cells: Sequence[Any]) -> bool:
     """True if nearly all texts in a column are lists of four numbers."""
-    lists = [_items_or_none(cell) for cell in cells if not is_empty(cell)]
+    lists = [_items_or_none(cell) for cell in cells if not _is_no_box(cell)]
     boxes = [four for four in lists if four and None not in map(_float_of, four)]
     return bool(boxes) and len(boxes) >= NEARLY_ALL * len(lists)
 
@@ -400,8 +390,8 @@ def _is_of_boxes(
     return outside
 
 
-def _unit(boxes: Sequence[_Numbers | None]) -> tuple[bool, bool]:
-    """Returns (boxes are in pixels, rows disagree), judged by the range of the values.
+def _unit(boxes: Sequence[_Numbers | None]) -> tuple[bool, str]:
+    """Returns (boxes are in pixels, why they may not be), judged by the range of the values.
 
     Values beyond the range of fractions mean pixels. In a box of fractions no value exceeds one,
     and at least one is not a whole number.
@@ -414,9 +404,17 @@ def _unit(boxes: Sequence[_Numbers | None]) -> tuple[bool, bool]:
             small += 1
         else:
             fractions += 1
-    if pixels:
-        return True, bool(fractions)
-    return not (fractions or small), False
+    if fractions and pixels:
+        return True, "some look like fractions of the image. Write them in one unit."
+    numbers = [number for box in filter(None, boxes) for number in box]
+    decimals = sum(not number.is_integer() for number in numbers)
+    may_be_percent = pixels >= _MANY and 2 * decimals > len(numbers)
+    if may_be_percent and _PERCENT / 2 < max(numbers) <= _PERCENT:
+        return True, (
+            "no number is beyond 100 and most have decimals, as percent of the image's size, which Label Studio writes. "
+            "Divide percent by 100."
+        )
+    return bool(pixels) or not (fractions or small), ""
 
 
 def _object_kind(cells: Sequence[Any], empty: Sequence[bool]) -> schema.ColumnKind | None:
@@ -474,17 +472,26 @@ def _number(cell: Any, name: str) -> float:
 
 
 def _items_or_none(cell: Any) -> Sequence[Any] | None:
-    """The four items of a list, perhaps in brackets; None for any other cell."""
-    items: Sequence[Any] = ()
+    """The four items of a list, perhaps as text, with brackets or without; None for any other cell."""
+    items: Sequence[Any] = cell if isinstance(cell, list) else ()
     if isinstance(cell, str):
         with suppress(ValueError):
-            items = bracketed_items(cell) if "[" in cell else re.split(r"[\s,;]+", cell.strip())
+            in_brackets = _is_bracketed(cell)
+            items = bracketed_items(cell) if in_brackets else re.split(r"[\s,;]+", cell.strip())
     return items if len(items) == _SIDES else None
+
+
+def _is_no_box(cell: Any) -> bool:
+    return is_empty(cell) or cell in ([], "[]")
+
+
+def _is_bracketed(cell: Any) -> bool:
+    return isinstance(cell, list) or cell.strip()[:1] in "[("
 
 
 def _four_items(cell: Any, name: str) -> Sequence[Any]:
     """Returns the items of a list of four, none of an empty cell. Raises BadCellError."""
-    items = () if is_empty(cell) else _items_or_none(cell)
+    items = () if _is_no_box(cell) else _items_or_none(cell)
     if items is None:
         raise BadCellError(f"column {name!r}: {text.excerpt(cell)} is not a list of four numbers")
     return items

@@ -1,11 +1,12 @@
 """Cells of a table: infers the kind of a column, and parses a cell as a value of its column.
 
-A cell may contain a list as text in brackets, as pandas and JSON write them:
+A cell may contain a list as text in brackets, as pandas, JSON and databases write them:
 
 | text | items |
 |---|---|
 | `["cat", "dog"]`, `['cat', 'dog']`, `[cat, dog]` | `cat`, `dog` |
 | `[1, 2.5]`, `[1 2.5]` as of NumPy's arrays | `1`, `2.5` |
+| `('cat', 'dog')`, `{cat,dog}` | `cat`, `dog` |
 | `[]` | none |
 """
 
@@ -43,6 +44,8 @@ _FURTHER = "label/"  # what the features of all other columns begin with
 
 BRACKETS = "[]"
 """What --list_column gives in place of a separator for such lists."""
+LISTS = frozenset([BRACKETS, "()", "{}"])
+"""How they begin and end."""
 
 _QUOTED = r"'(?:[^'\\]|\\.)*'|" + r'"(?:[^"\\]|\\.)*"'
 _WITH_COMMAS = re.compile(rf"\s*(?:({_QUOTED})\s*|([^,'\"\[\]()]+))(?:,|\Z)")
@@ -440,10 +443,10 @@ def bracketed_items(text: str) -> Sequence[Any]:
     text = text.strip()
     if not text:
         return []
-    if not (text.startswith("[") and text.endswith("]")):
+    if text[0] + text[-1] not in LISTS:
         raise ValueError(_NO_LIST)
     try:
-        items: list[Any] = json.loads(text, parse_float=str, parse_constant=str)
+        items: list[Any] = json.loads(f"[{text[1:-1]}]", parse_float=str, parse_constant=str)
     except (ValueError, RecursionError):
         items = _items_of(text[1:-1].strip())
     if "\\" in text and not is_utf8("".join(map(str, items))):  # an escape of half a character

@@ -250,8 +250,8 @@ def _beside(label_file: str) -> tuple[str, str]:
 
 
 def source_of(row: LabelRow) -> str:
-    """The file and line of a row."""
-    return f"{row.file}, line {row.line}" if row.line else row.file
+    """The file and line of a row; of a pipeline's, neither is known."""
+    return f"{row.file}, line {row.line}" if row.line else row.file or "a row"
 
 
 def row_text(row: LabelRow) -> str:

@@ -37,7 +37,7 @@ _PARTS = re.compile(
 WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # train_images, and TrainImages
 _MONTH = r"(?:0?[1-9]|1[0-2])"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
-_DATE = re.compile(
+DATE = re.compile(
     rf"(?<![^\W_])(?:19|20)\d\d(?:([-_./]){_MONTH}\1{_DAY}|[-/]{_MONTH}|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))"
     r"(?![^\W_])"
 )
@@ -77,7 +77,7 @@ def segments_of(classes: Collection[str]) -> list[Segment]:
     >>> [(s.role.value, s.names) for s in segments_of(["a/train/cat", "a/train/dog", "a/val/cat"])]
     [('wrapper', ['a']), ('split', ['train', 'val']), ('class', ['cat', 'dog'])]
     """
-    joined = [_DATE.sub(lambda date: date[0].replace("/", "\0"), name) for name in sorted(classes)]
+    joined = [DATE.sub(lambda date: date[0].replace("/", "\0"), name) for name in sorted(classes)]
     paths = [[part.replace("\0", "/") for part in name.split("/")] for name in joined]
     segments = _segments(paths, from_below=True)
     names = next((segment.names for segment in segments if segment.role is Role.CLASS), ())
@@ -211,7 +211,7 @@ def _wrapper(names: Sequence[str]) -> Segment | None:
 
 def _dates(names: Sequence[str]) -> Segment | None:
     """A level whose folders mostly contain a date."""
-    dates = sorted({name for name in names if _DATE.search(name)})
+    dates = sorted({name for name in names if DATE.search(name)})
     if 2 * len(dates) <= len(set(names)):
         return None
     return Segment(Role.DATE, dates, ".+" if any("/" in name for name in names) else "[^/]+")

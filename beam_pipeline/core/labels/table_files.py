@@ -9,6 +9,7 @@ CSV and TSV files have a header, or are lists without one:
 | `a.jpg cat` | `SPACED` | `filename`, `label` |
 | `kitchen/int474.jpg`, `apple_pie/1005649`, `2008_000008` | `NAMES` | `filename` |
 | `0787226 Boeing 707-320` | `NAMES` | `filename`, `label` |
+| `a.jpg 1,2,30,40,0 5,6,70,80,1`, as of keras-yolo3 | `BOXED` | `filename`, the corners, `class` |
 | `a.jpg#0`, a tab and a caption, as of Flickr8k | `NUMBERED` | `filename`, `caption` |
 
 In JSON Lines every line is an object that names its own fields, as is every item of an array in a `.json` file;
@@ -45,6 +46,7 @@ from beam_pipeline.core.labels.table_rows import (
     LabelTable,
     TableHead,
     TableRows,
+    boxed_objects,
     csv_records,
     has_decimal_comma,
     head_rows,
@@ -125,6 +127,8 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
     first, second = next(texts, ""), next(texts, "")
     if is_numbered(first):
         return replace(table, format=Format.NUMBERED, header=CAPTION_HEADER, header_lines=0)
+    if any(len(objects[0][1]) for objects in map(boxed_objects, lines[:_COMPARED]) if objects):
+        return replace(table, format=Format.BOXED, header=BOX_LIST_HEADER, header_lines=0)
     if extension not in _EXTENSIONS:
         raise LabelTableError(
             f"{head.uri}: labels are read from .csv, .tsv, .txt, .jsonl, .ndjson, .parquet and arrays in .json, not "

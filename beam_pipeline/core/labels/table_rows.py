@@ -50,6 +50,10 @@ _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
 _EXTENSION = "|".join(re.escape(ending) for ending in sorted(filters.IMAGE_EXTENSIONS) if ending)
 _SPACED = re.compile(rf"\s*(\S.*?(?:{_EXTENSION}))\s+(\S.*?)\s*", re.IGNORECASE)
 """A line such as `n01440764/n01440764_10026.JPEG 0`: the image's name and its label."""
+_BOXED = re.compile(
+    rf"\s*(\S.*?(?:{_EXTENSION}))((?:\s+\d[\d.]*(?:,\d[\d.]*){{3}},\w+)*)\s*", re.IGNORECASE
+)
+"""A line such as `a.jpg 1,2,30,40,0 5,6,70,80,1`: the image's name, and the corners and class of each of its boxes."""
 _NUMBERED = re.compile(r"\s*(\S[^\t]*\.\w{2,5})#\d+\t(.*?)\s*")
 """A line of Flickr captions: the image's name, the caption's number, and the caption."""
 
@@ -72,6 +76,7 @@ class Format(enum.Enum):
     SPACED = "lists of images and labels"
     NAMES = "lists of images"
     NUMBERED = "numbered captions"
+    BOXED = "lists of images and their boxes"
     JSON_LINES = "tables in JSON Lines"
     JSON_ARRAY = "tables in JSON"
     PARQUET = "tables in Parquet"
@@ -433,22 +438,31 @@ def _lines(file: BinaryIO, encoding: str, table: LabelTable, first_line: int) ->
             except (ValueError, RecursionError) as error:
                 problem = f"not JSON: {reason_of(error)}"
         elif not problem:
-            fields = split_line(record, table)
+            *before, fields = cells_of_line(record, table) or ((),)
+            yield from ((line, cells, "") for cells in before)
             if len(fields) != len(table.header):
                 problem = f"names no image and its label: {excerpt(record.strip())}"
         yield line, fields, problem
     text.detach()
 
 
-def split_line(line: str, table: LabelTable) -> Sequence[str]:
-    """Returns the cells of a line of a list; of another number if the line does not fit."""
+def cells_of_line(line: str, table: LabelTable) -> Sequence[Sequence[str]]:
+    """Returns the cells of each row of a line of a list; of another number if the line does not fit."""
+    if table.format is Format.BOXED:
+        return boxed_objects(line)
     if table.format is Format.NAMES:
-        line = line.strip()
-        return [line] if len(table.header) == 1 else line.split(maxsplit=1)
+        return [line.strip().split(maxsplit=1) if len(table.header) > 1 else [line.strip()]]
     if table.format is Format.SPACED:
-        return name_and_label(line)
+        return [name_and_label(line)]
     caption = _NUMBERED.fullmatch(line)
-    return caption.groups() if caption else ()
+    return [caption.groups()] if caption else []
+
+
+def boxed_objects(line: str) -> Sequence[Sequence[str]]:
+    """The name, corners and class of each object of a line, all but the name empty if it has no box; none of others."""
+    name, boxes = match.groups() if (match := _BOXED.fullmatch(line)) else ("", "")
+    objects = [(name, *box.split(",")) for box in boxes.split()]
+    return objects or [(name, "", "", "", "", "")] * bool(name)
 
 
 def is_numbered(line: str) -> bool:

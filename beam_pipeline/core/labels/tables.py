@@ -7,6 +7,7 @@ columns and types; a file that is unusable as a whole is an error there.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -64,14 +65,17 @@ from beam_pipeline.core.labels.unclear_label import (
     nested_question,
     only_class_question,
     partition_questions,
+    rounding_questions,
     single_column,
     split_number_questions,
     unclear_label,
+    verdict_questions,
     whole_number_questions,
     width_questions,
 )
 from beam_pipeline.core.listing.folders import FOLDER, are_splits
 from beam_pipeline.core.questions import Question
+from beam_pipeline.core.text import excerpt
 
 LABEL_NAMES = ["label", "class", "category", "class_name", "target", "labels", "classes"]
 """Names of the label column, the likelier ones first."""
@@ -212,7 +216,7 @@ class _Inspection:
         objects: leading_columns.ObjectLists | None = None
         cells, columns = values.get(OBJECTS_COLUMN, ()), list(filter(None, values))
         if leading_columns.has_objects(cells) and choices.columns.get(OBJECTS_COLUMN) != SKIP_KIND:
-            objects = leading_columns.inspect_objects(OBJECTS_COLUMN, cells, choices.kinds_by_name)
+            objects = leading_columns.inspect_objects(OBJECTS_COLUMN, cells, choices.columns)
             columns += leading_columns.list_names(OBJECTS_COLUMN, cells)
         leads = objects.column if objects else ""
         for problem in choice_problems(choices, columns, self._keys, self._points, leads):
@@ -260,6 +264,7 @@ class _Inspection:
             questions=(
                 *self._questions(leading, label),
                 *width_questions(len(further), self._where),
+                *rounding_questions([c for c in further if c.name not in self._chosen], values),
                 *split_number_questions(split, values[split] if split else ()),
             ),
             split_like=tuple(name for name in split_like if name != label),
@@ -279,6 +284,8 @@ class _Inspection:
             yield nested_question(self._nested, self._where, needs_label=unlabelled)
         if self._paths:
             yield further_columns.files_question(self._paths, self._where)
+        apart = {label, leading.class_name, *self._keys, *self._chosen}
+        yield from verdict_questions({n: c for n, c in self._values.items() if n not in apart})
         cells = self._values.get(label, ())
         if label and not choices.label_column:
             yield from partition_questions(label, cells, self._uris)
@@ -329,7 +336,8 @@ class _Inspection:
         leading: leading_columns.LeadingColumns = (
             objects or self._boxes(names) or self._one_hot(names)
         )
-        sides = leading.names if isinstance(leading, BoxColumns) else ()
+        lists = (f"{OBJECTS_COLUMN}.{leading_columns.BOXES}",) if objects else ()
+        sides = leading.names if isinstance(leading, BoxColumns) else lists
         for name, kind in self._choices.columns.items():
             if kind in LIST_FORMS and sides != (name,):
                 raise LabelTableError(
@@ -347,6 +355,14 @@ class _Inspection:
         if not sides or of_regions or not forms.issubset(LIST_FORMS):
             return None
         label = "" if choices.label_column == NO_LABEL_COLUMN else choices.label_column
+        for name in sides if len(sides) > 1 else ():
+            cells = filled(values[name])
+            if cells and infer_kind(cells) is ColumnKind.BYTES:
+                raise LabelTableError(
+                    f"{self._where}: the columns {', '.join(sides)} are called like sides of boxes, but {name!r} contains "
+                    f"texts such as {excerpt(cells[0])}. Write numbers; or --columns {shlex.quote(f'{name}:str')} keeps all "
+                    "as plain columns"
+                )
         further = [name for name in names if name not in sides]
         if not label and choices.label_column != NO_LABEL_COLUMN:
             label = _usual_label(further) or class_name_column(further)

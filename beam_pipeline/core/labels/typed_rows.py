@@ -115,8 +115,9 @@ def _typed(
 
     def parsed(column: str, cells: Sequence[Any], parse: Callable[[Any], Any]) -> Sequence[Any]:
         parsed_cells, faults = parse_cells(cells, parse)
+        lacks = ", which this file lacks" * bool(table.header and isinstance(cells, Same))
         for row, message in faults.items():
-            problems.setdefault(row, f"column {column!r}: {message}")
+            problems.setdefault(row, f"column {column!r}{lacks}: {message}")
         return parsed_cells
 
     for column in schema.table_columns:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
+import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.core import errors, questions, text
 from beam_pipeline.core.labels import schema
-from beam_pipeline.core.labels.cells import filled, text_of, texts_of
+from beam_pipeline.core.labels.cells import MOST, filled, is_number, text_of, texts_of
 from beam_pipeline.core.listing.folders import FOLDER, are_splits
 
 _SPLIT_NUMBER = re.compile(r".*\d.*|true|false", re.IGNORECASE)
@@ -21,6 +22,10 @@ _PIXEL = re.compile(r"(?:pixel|px?)?_?\d+(?:[x_]\d+)?")
 _RUN_LENGTHS = frozenset(["encodedpixels", "rle", "rle_mask"])  # names on Kaggle
 _FLAGS = (frozenset(["0", "1"]), frozenset(["-1", "1"]))
 _WHOLE = re.compile(r"\d+\.0*")
+_FOR = frozenset(["accept", "accepted", "approve", "approved"])
+_AGAINST = frozenset(["reject", "rejected", "ignore", "ignored", "skip", "skipped"])
+_CONFIDENCES = frozenset(["0", "1", "0.0", "1.0"])
+_EXACT, _LARGEST = 1 << 24, 1e38
 _ENOUGH_CELLS = 10
 _FEW_NUMBERS = 20  # more are hardly classes
 _MOST_COLUMNS = 10_000
@@ -204,6 +209,60 @@ def whole_number_questions(
             f"--columns {shlex.quote(f'{label}:float')} makes them numbers. For classes:",
             {"columns": {label: "str"}},
         )
+
+
+def verdict_questions(values: Mapping[str, Sequence[Any]]) -> Iterator[questions.Question]:
+    """Asks about a column that takes labels of rows back, as Prodigy's `answer` and Open Images' `Confidence` do.
+
+    Args:
+      values: column -> its values in the first rows, of those that the user said nothing of.
+    """
+    for name, cells in values.items():
+        texts = {*map(str.lower, texts_of(filled(cells)))}
+        against = texts & _AGAINST if texts <= _FOR | _AGAINST else set[str]()
+        if name.lower() == "confidence" and texts <= _CONFIDENCES:
+            against = texts & {"0", "0.0"}
+        if against:
+            kind = "str" if against <= _AGAINST else "float"
+            yield questions.Question(
+                "verdicts",
+                f"The labels of all rows would count, although the column {name!r} seems to take some of them back: it "
+                f"contains {text.enumerated([*map(repr, sorted(against))], _SHOWN)}.",
+                "Remove these rows. To keep them, with the column as a feature:",
+                {"columns": {name: kind}},
+            )
+
+
+def rounding_questions(
+    columns: Sequence[schema.Column], values: Mapping[str, Sequence[Any]]
+) -> Iterator[questions.Question]:
+    """Asks about large numbers that would be rounded as floats of 32 bits, such as ids and times.
+
+    Args:
+      columns: the further ones whose kinds the user did not give.
+      values: column -> its values in the first rows.
+    """
+    for column in columns:
+        if column.kind is schema.ColumnKind.FLOAT and not column.repeated:
+            numbers = texts_of(filled(values.get(column.name, ())))
+            large = [
+                number for number in numbers if is_number(number) and _is_rounded(float(number))
+            ]
+            if len(large) > MOST * len(numbers):
+                yield questions.Question(
+                    "rounded",
+                    f"The numbers in the column {column.name!r}, such as {large[0]}, would be rounded to 24 bits, as floats "
+                    "are.",
+                    f"--columns {shlex.quote(f'{column.name}:float')} accepts that. To keep them as texts:",
+                    {"columns": {column.name: "str"}},
+                )
+
+
+def _is_rounded(number: float) -> bool:
+    return (
+        _EXACT < abs(number) < _LARGEST
+        and struct.unpack("f", struct.pack("f", number))[0] != number
+    )
 
 
 def split_number_questions(column: str, cells: Sequence[Any]) -> Iterator[questions.Question]:

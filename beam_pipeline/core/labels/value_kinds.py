@@ -22,6 +22,7 @@ FEW_IMAGES = 5
 
 _FEW_CLASSES = 10
 _FEW_NUMBERS = 3
+_MANY_NUMBERS = 20
 
 _FRACTION = re.compile(r"[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+")
 _BOX = re.compile(r"\S+(?: -?\d+(?:\.\d+)?){4}(?: .*)?")
@@ -30,13 +31,17 @@ _INTEGERS = re.compile(r"\d+( \d+)*")
 _PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
 _FLAGS = frozenset(["0", "1", "0.", "1.", "0.0", "1.0"])
 _MISSING = frozenset(["nan", "NaN", "<NA>", "#N/A", "N/A", "null", "NULL", "?"])
+_LIST = re.compile(r"\[|\W*[^\W\d]")
 _MARKS = str.maketrans(dict.fromkeys("[],;", " "))
 _GAPS = re.compile(r"[\s_-]+")
 _QUANTITY = re.compile(
     "ages?|angle|amount|area|bmi|boneage|cost|counts?|depth|distance|duration|height|humidity|length|mass"
     "|percentage|price|pressure|ratings?|salary|scores?|speed|steering|temperature|volume|weight|width|year"
 )
-_OF_CLASSES = re.compile("bins?|bucket|category|class|code|group|grade|label|level|range|type")
+_OF_CLASSES = re.compile(
+    "bins?|bucket|code|group|grade|level|range|breed|character|letter|person|plate|sign|stage"
+    "|.*(?:categor|class|identi|kind|label|species|type|variety).*|.*(?:id|idx|index|no|num|number)s?"
+)
 _COLUMN, FOLDERS = "column", "folders"
 
 Counts = Mapping[str, int]
@@ -87,14 +92,16 @@ def kinds_of(
 
 
 def _spellings(classes: Counts, _: str) -> Sequence[str]:
-    """The first classes that differ only in case, in spaces, hyphens and underscores, or in Unicode's form.
+    """The first classes that differ only in case, in spaces, hyphens and underscores, in Unicode's form, or in zeros before.
 
     A single letter may well be another class than its capital, and numbers have signs.
     """
     by_name: dict[str, list[str]] = defaultdict(list)
     for name in sorted(classes):
         plain = _GAPS.sub(" ", normalize("NFKC", name).casefold()).strip()
-        if len(plain) > 1 and any(map(str.isalpha, plain)):
+        if name.isdecimal():
+            by_name[name.lstrip("0") or "0"].append(name)
+        elif len(plain) > 1 and any(map(str.isalpha, plain)):
             by_name[plain].append(name)
     return next((names for names in by_name.values() if len(names) > 1), ())
 
@@ -119,18 +126,24 @@ def _fractions(classes: Counts, _: str, *, commas: bool) -> Sequence[str]:
 
 
 def _quantities(classes: Counts, column: str) -> Sequence[str]:
-    """Integers in a column called like a quantity, as `boneage`, not like its classes, as `age_group`."""
+    """Integers in a column called like a quantity, as `boneage`, not like its classes, as `age_group`.
+
+    Many are asked about unless their column is called like classes; in a `target`, only if some are skipped.
+    """
     words = [word.lower() for word in path_roles.WORDS.findall(column)]
-    called = any(map(_QUANTITY.fullmatch, words)) and not any(map(_OF_CLASSES.fullmatch, words))
-    enough = called and len(classes) >= _FEW_CLASSES and all_integers(classes)
-    return sorted(classes, key=int) if enough else ()
+    few = _FEW_CLASSES if any(map(_QUANTITY.fullmatch, words)) else _MANY_NUMBERS
+    if len(classes) < few or any(map(_OF_CLASSES.fullmatch, words)) or not all_integers(classes):
+        return ()
+    numbers = sorted(classes, key=int)
+    counted = int(numbers[-1]) - int(numbers[0]) < len(numbers)
+    return () if counted and "target" in words else numbers
 
 
 def _lists(classes: Counts, column: str, *, separator: str) -> Sequence[str]:
     """Lists whose every item is found in another class as well: `cat,dog` beside `cat` and `dog`.
 
-    A separator alone proves nothing: ImageNet has the class `tench, Tinca tinca`. Between spaces, items have to be
-    classes themselves, as `golden retriever` beside `golden eagle` is no list, unless they are integers, or the
+    A separator alone proves nothing: ImageNet has the class `tench, Tinca tinca`. Between spaces or slashes, items have
+    to be classes themselves, as `golden retriever` beside `golden eagle` is no list, unless they are integers, or the
     column is called `tags` or alike and lists differ in length.
     """
     items = {
@@ -140,11 +153,11 @@ def _lists(classes: Counts, column: str, *, separator: str) -> Sequence[str]:
     }
     counts = Counter(item for name in classes for item in items.get(name, {name}))
     known = {item for item, count in counts.items() if count > 1}
-    if separator == " ":
-        if all(map(_INTEGERS.fullmatch, classes)):
-            return [*items]
-        if column.lower() not in _PLURALS or len({*map(len, items.values())}) < 2:
-            known = {*classes}
+    if separator == " " and all(map(_INTEGERS.fullmatch, classes)):
+        return [*items]
+    several_lengths = column.lower() in _PLURALS and len({*map(len, items.values())}) > 1
+    if separator in " /" and not several_lengths:
+        known = {*classes}
     several = [name for name in items if len(items[name]) > 1]
     proven = [name for name in several if items[name] <= known]
     return several if len(proven) > cells.MOST * len(items) else ()
@@ -199,7 +212,8 @@ KINDS = (
     ),
     Kind(
         "bracketed_lists",
-        partial(_mostly, lambda name: name[:1] + name[-1:] == cells.BRACKETS),
+        # in parentheses, numbers are intervals such as (0, 2)
+        partial(_mostly, lambda name: name[:1] + name[-1:] in cells.LISTS and _LIST.match(name)),
         "{n} of {of} look like lists in brackets ({some}), each of which would be a class.",
         option="list_column",
         value=cells.BRACKETS,
@@ -230,9 +244,17 @@ KINDS = (
     Kind(
         "quantities",
         _quantities,
-        "{n} of {of} are integers ({some}), and its name is that of a number to predict, not of classes.",
+        "{n} of {of} are integers ({some}), as of a number to predict, and its name is not usual for classes.",
         option="columns",
         value="float",
+        place=_COLUMN,
+    ),
+    Kind(
+        "dates",
+        partial(_mostly, path_roles.DATE.fullmatch),
+        "{n} of {of} are dates ({some}), which hardly are classes.",
+        option="label_column",
+        value="none",
         place=_COLUMN,
     ),
     Kind(
@@ -259,10 +281,10 @@ KINDS = (
             _LISTS_ADVICE,
             option="list_column",
             value=mark,
-            place=_COLUMN * (mark == " "),
+            place=_COLUMN * (mark in " +&/"),
             sure=True,
         )
-        for mark in ",;| "
+        for mark in ",;|+&/ "
     ),
     Kind(
         "single_images",

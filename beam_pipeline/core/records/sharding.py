@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from beam_pipeline.core import errors, packing, references
+from beam_pipeline.core import packing, references
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, ImageStatistics
 from beam_pipeline.core.records.record_format import RecordFormat
 
@@ -114,16 +114,6 @@ class ShardConfig:
 
     num_shards: int | Mapping[str, int] | None = None
     shard_bytes: int = DEFAULT_SHARD_BYTES
-
-    def __post_init__(self) -> None:
-        """Raises UsageError for a number of shards, or a size, that cannot be."""
-        given = self.num_shards
-        numbers = given.values() if isinstance(given, Mapping) else [1 if given is None else given]
-        for number in numbers:
-            if not (isinstance(number, int) and 1 <= number <= MOST_SHARDS):
-                raise errors.UsageError(f"num_shards is {number!r}, expected 1 to {MOST_SHARDS}")
-        if self.shard_bytes < 1:
-            raise errors.UsageError(f"shard_size is {self.shard_bytes}, expected 1 or more")
 
     def is_counted(self, split: str) -> bool:
         """Tells whether the number of a split's shards was given."""

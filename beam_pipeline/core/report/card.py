@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from string import Template
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest
 from beam_pipeline.core.dead_letters import EXPLANATIONS
-from beam_pipeline.core.labels.schema import ENCODED_KEY, written_key
+from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.core.report import contents, metadata
 from beam_pipeline.core.text import counted, terminal_line
 
@@ -39,17 +37,23 @@ def readme(manifest: Manifest) -> bytes:
         [code(row.key), row.kind, row.values, markdown(row.content)]
         for row in contents.feature_rows(manifest)
     ]
-    splits = [
-        [markdown(name), f"{split.examples:,}", f"{len(split.shards):,}", f"{split.bytes:,}"]
-        for name, split in manifest.splits.items()
-    ]
+    splits = [(markdown(name), *figures) for name, *figures in contents.split_rows(manifest)]
     filled = [name for name, split in manifest.splits.items() if split.shards]
     split = "train" if "train" in filled else "".join(filled[:1])
     labels = {column.feature for column in manifest.options.columns}
+    tasks = contents.tasks(manifest)
     labelled = labels & {"image/class", "image/label", "image/object/bbox"}
-    template = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
-    page = Template(template).substitute(
-        front_matter="\n".join(_front_matter(manifest)),
+    page = contents.template("card.md").substitute(
+        pretty_name=yaml(manifest.name),
+        tasks="\n- ".join(["task_categories:", *tasks]) + "\n" if tasks else "",
+        size=_size_category(manifest.counts.examples),
+        format=manifest.record_format.name,
+        feature_entries=_feature_entries(manifest),
+        split_entries="".join(
+            f"  - name: {yaml(name)}\n    num_bytes: {split.bytes}\n    num_examples: {split.examples}\n"
+            for name, split in manifest.splits.items()
+        ),
+        bytes=manifest.bytes,
         name=markdown(manifest.name),
         summary=contents.summary(manifest),
         unlabelled=unlabelled if number else "",
@@ -101,39 +105,21 @@ def yaml(text: str) -> str:
 # --- the YAML at the top --------------------------------------------------------------------------
 
 
-def _front_matter(manifest: Manifest) -> Iterator[str]:
-    yield f"pretty_name: {yaml(manifest.name)}"
-    if of_labels := contents.tasks(manifest):
-        yield "task_categories:"
-        yield from (f"- {task}" for task in of_labels)
-    yield "size_categories:"
-    yield f"- {_size_category(manifest.counts.examples)}"
-    yield "tags:"
-    yield f"- {manifest.record_format.name}"
-    yield "viewer: false"  # the Hub's viewer reads no TFRecords
-    yield "dataset_info:"
-    yield "  features:"
+def _feature_entries(manifest: Manifest) -> str:
+    """The features as the Hub has them: with names of classes, and the image as one."""
     classes = manifest.classes
     has_names = len(classes) <= _MOST_NAMES and all(c.id == i for i, c in enumerate(classes))
-    labels = [written_key(key, manifest.renames) for key in metadata.CLASS_KEYS]
-    image = written_key(ENCODED_KEY, manifest.renames)
+    names = "".join(f"          '{c.id}': {yaml(c.name)}\n" for c in classes)
+    entries = []
     for key, feature in sorted(manifest.features.items()):
-        yield f"  - name: {yaml(key)}"
-        if key == image and feature.kind == "bytes" and not manifest.bare_pixels:
-            yield "    dtype: image"
-        elif key in labels and feature.kind == "int64" and classes and has_names:
-            yield "    sequence:" if feature.shape else "    dtype:"
-            yield "      class_label:"
-            yield "        names:"
-            yield from (f"          '{c.id}': {yaml(c.name)}" for c in classes)
-        else:
-            yield f"    {'sequence' if feature.shape else 'dtype'}: {_DTYPES[feature.kind]}"
-    yield "  splits:"
-    for name, split in manifest.splits.items():
-        yield f"  - name: {yaml(name)}"
-        yield f"    num_bytes: {split.bytes}"
-        yield f"    num_examples: {split.examples}"
-    yield f"  dataset_size: {manifest.bytes}"
+        standard = manifest.renames.get(key, key)
+        kind, content = "sequence" if feature.shape else "dtype", f" {_DTYPES[feature.kind]}\n"
+        if standard == ENCODED_KEY and feature.kind == "bytes" and not manifest.bare_pixels:
+            kind, content = "dtype", " image\n"
+        elif standard in metadata.CLASS_KEYS and feature.kind == "int64" and classes and has_names:
+            content = f"\n      class_label:\n        names:\n{names}"
+        entries.append(f"  - name: {yaml(key)}\n    {kind}:{content}")
+    return "".join(entries)
 
 
 def _size_category(examples: int) -> str:
@@ -147,12 +133,13 @@ def _size_category(examples: int) -> str:
 
 
 def _table(
-    header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()
+    header: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[int] = ()
 ) -> str:
     """A table; `numbers` are the columns that are aligned to the right."""
     sides = ("---:" if column in numbers else "---" for column in range(len(header)))
-    lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
-    return "\n".join([lines[0], f"|{'|'.join(sides)}|", *lines[1:]])
+    cells = ([f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows)
+    first, *lines = (f"| {' | '.join(row)} |" for row in (header, *cells))
+    return "\n".join([first, f"|{'|'.join(sides)}|", *lines])
 
 
 def _classes(manifest: Manifest) -> str:
@@ -165,13 +152,13 @@ def _classes(manifest: Manifest) -> str:
     rows = [
         [
             *(str(entry.id), markdown(entry.name)),
-            *([f"{entry.count:,}"] if unit else []),
-            *(f"{entry.splits.get(split, 0):,}" for split in splits),
+            *([entry.count] if unit else []),
+            *(entry.splits.get(split, 0) for split in splits),
         ]
         for entry in classes[:_MOST_ROWS]
     ]
-    table = _table(header, rows, (0, *range(2, len(header))))
     more = f"And {len(classes) - _MOST_ROWS:,} more, which `manifest.json` lists.\n\n"
+    table = _table(header, rows, (0, *range(2, len(header))))
     return f"## Classes\n\n{table}\n\n{more if len(classes) > _MOST_ROWS else ''}"
 
 
@@ -206,31 +193,11 @@ def _left_out(manifest: Manifest) -> str:
         return "Nothing: every listed image became an example, and every label row was used."
     number = counted(manifest.counts.dead_letters, "image or label row/images or label rows")
     rows = [
-        [
-            f"`{reason}`" if reason in EXPLANATIONS else markdown(reason),
-            f"{count:,}",
-            markdown(EXPLANATIONS.get(reason, "")),
-        ]
+        (code(reason), count, markdown(EXPLANATIONS.get(reason, "")))
         for reason, count in manifest.dead_letters.items()
     ]
     table = _table(["reason", "number", "meaning"], rows, (1,))
     return f"{number}, listed one by one in [dead_letters.jsonl](dead_letters.jsonl):\n\n{table}"
-
-
-_WITH_TENSORFLOW = Template("""\
-With TensorFlow alone:
-
-```python
-import tensorflow as tf
-
-features = {
-$specs}
-paths = tf.io.gfile.glob($paths)
-records = tf.data.$reader(paths$arguments)
-examples = records.map(lambda record: tf.io.parse_single_example(record, features))
-```
-
-""")
 
 
 def _with_tensorflow(manifest: Manifest, split: str) -> str:
@@ -240,7 +207,7 @@ def _with_tensorflow(manifest: Manifest, split: str) -> str:
         return ""
     arguments = [f", {name}={_python(value)}" for name, value in reader.arguments.items() if value]
     features = sorted(manifest.features.items())
-    return _WITH_TENSORFLOW.substitute(
+    return contents.template("tensorflow_card.md").substitute(
         specs="".join(f"    {_python(key)}: {_spec(feature)},\n" for key, feature in features),
         paths=_python(contents.shard_pattern(manifest.splits[split])),
         reader=reader.name,

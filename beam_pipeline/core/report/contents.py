@@ -15,11 +15,19 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from string import Template
 from typing import NamedTuple
 
 from beam_pipeline.core.dataset.manifest import Manifest, SplitEntry
-from beam_pipeline.core.labels.schema import BOX_SIDES, Column, ColumnKind
+from beam_pipeline.core.labels.schema import BOX_SIDES, MASK_KINDS, Column, ColumnKind
 from beam_pipeline.core.text import counted
+
+
+def template(name: str) -> Template:
+    """The file beside this one that has what is the same in all data sets."""
+    return Template(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+
 
 _NUMBER = re.compile(r"-\d{5,}(-of-\d{5,}[^-]*)$")
 _NUMBER_OF_A_TAR = re.compile(r"-\d{5,}(\.tar)$")
@@ -43,6 +51,14 @@ _IMAGE_FEATURES = {
     "image/labelled": "1, or 0 for an image without a label",
 }
 _SIDES = dict(zip(BOX_SIDES, ("left", "top", "right", "bottom"), strict=True))
+
+
+def split_rows(manifest: Manifest) -> list[tuple[str, int, int, int]]:
+    """(name, examples, shards, bytes) of each split."""
+    return [
+        (name, split.examples, len(split.shards), split.bytes)
+        for name, split in manifest.splits.items()
+    ]
 
 
 class FeatureRow(NamedTuple):
@@ -93,12 +109,6 @@ def _contents(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield "image/encoded", "bare pixels, height x width x channels bytes"
 
 
-_MASKS = (
-    *(ColumnKind.MASK, ColumnKind.SEGMENTATION),
-    *(ColumnKind.SEGMENTATION_16, ColumnKind.PANOPTIC),
-)
-
-
 def tasks(manifest: Manifest) -> list[str]:
     """The tasks that the labels are for, by the names that Hugging Face has for them."""
     columns = manifest.options.columns
@@ -106,7 +116,7 @@ def tasks(manifest: Manifest) -> list[str]:
     of_tasks = {
         "image-classification": any(column.feature == "image/class" for column in columns),
         "object-detection": ColumnKind.BOX.value in kinds,
-        "image-segmentation": any(kind.value in kinds for kind in _MASKS),
+        "image-segmentation": any(kind.value in kinds for kind in (ColumnKind.MASK, *MASK_KINDS)),
     }
     return [task for task, is_one in of_tasks.items() if is_one]
 

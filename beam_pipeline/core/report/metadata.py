@@ -32,11 +32,9 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from beam_pipeline.core.dataset.manifest import (
-    DEAD_LETTERS_NAME,
     LABEL_MAP_NAME,
     LABELS_NAME,
     FeatureEntry,
@@ -272,89 +270,45 @@ CROISSANT_NAME = "croissant.json"
 
 
 def croissant(manifest: Manifest) -> bytes:
-    """The Croissant description of a complete data set."""
-    shards = manifest.record_format
-    template = json.loads(Path(__file__).with_name("croissant.json").read_bytes())
-    description = {
-        "@context": template["@context"],
-        "@type": "sc:Dataset",
-        "conformsTo": "http://mlcommons.org/croissant/1.1",
-        "name": manifest.name,
-        "description": f"{contents.summary(manifest)}, as {contents.CONTAINERS.get(shards.name, shards.name)}.",
-        "keywords": [shards.name, *contents.tasks(manifest)],
-        "version": "1.0.0",
-        "distribution": _file_sets(manifest),
-        "recordSet": [*_record_sets(manifest, template["recordSet"])],
-        "identifier": contents.PLACEHOLDER,
+    """The Croissant description of a complete data set; `croissant.json` has what is the same in all."""
+    shards, unit = manifest.record_format, manifest.unit
+    described = json.loads(contents.template(CROISSANT_NAME).substitute(unit=unit))
+    if not manifest.dead_letters:  # a file without lines lacks columns
+        described["distribution"].clear()
+        del described["recordSet"][-1]
+    described.update(
+        name=manifest.name,
+        description=f"{contents.summary(manifest)}, as {contents.CONTAINERS.get(shards.name, shards.name)}.",
+        keywords=[shards.name, *contents.tasks(manifest)],
+        distribution=[*_file_sets(manifest), *described["distribution"]],
+        identifier=contents.PLACEHOLDER,
+    )
+    records: dict[str, Sequence[Sequence[Any]]] = {
+        "splits": contents.split_rows(manifest),
+        "classes": [[c.id, c.name, c.count][: 3 if unit else 2] for c in manifest.classes],
+        "features": [*contents.feature_rows(manifest)],
     }
-    return contents.sealed(dump_json(description))
+    for record_set in described["recordSet"]:
+        if rows := records.get(record_set["name"]):
+            fields = record_set["field"] = record_set["field"][: len(rows[0])]
+            ids = [field["@id"] for field in fields]
+            record_set["data"] = [dict(zip(ids, row, strict=True)) for row in rows]
+    sets = [each for each in described["recordSet"] if each.get("data", True)]
+    return contents.sealed(dump_json({**described, "recordSet": sets}))
 
 
-def _file_sets(manifest: Manifest) -> list[dict[str, Any]]:
+def _file_sets(manifest: Manifest) -> Iterator[dict[str, Any]]:
+    """The shards of each split."""
     shards = manifest.record_format
     kinds = [f"application/x-{shards.name}"]
     kinds += [f"application/{shards.compression}"] if shards.compression != "none" else []
     filled = [(name, split) for name, split in manifest.splits.items() if split.shards]
-    sets: list[tuple[object, ...]] = [
-        (
-            f"shards-{number}",
-            f"shards-{name}",
-            f"The shards of the split {name}.",
-            kinds,
-            contents.shard_pattern(split),
-        )
-        for number, (name, split) in enumerate(filled)
-    ]
-    if manifest.dead_letters:
-        about = "Images and label rows that were left out, one JSON object per line."
-        lines = "application/jsonlines"
-        sets.append((_DEAD_LETTERS_FILE, DEAD_LETTERS_NAME, about, lines, DEAD_LETTERS_NAME))
-    names = ("@id", "name", "description", "encodingFormat", "includes")
-    return [{"@type": "cr:FileSet", **dict(zip(names, values, strict=True))} for values in sets]
-
-
-_DEAD_LETTERS_FILE = "dead-letters-file"
-
-
-def _record_sets(
-    manifest: Manifest, described: Mapping[str, dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    """The record sets: those whose records are in the description itself, and the file of dead letters.
-
-    Args:
-      manifest: of the data set.
-      described: name -> description and type of each, and (type, description) of its fields, the first of
-        which is the key.
-    """
-    classes, unit = manifest.classes, manifest.unit
-    if unit:
-        described["classes"]["field"][unit] = ("sc:Integer", f"The number of {unit} of the class.")
-    records: dict[str, Sequence[Sequence[Any]]] = {
-        "splits": [
-            [name, split.examples, len(split.shards), split.bytes]
-            for name, split in manifest.splits.items()
-        ],
-        "classes": [[c.id, c.name, c.count][: 3 if unit else 2] for c in classes],
-        "features": [*contents.feature_rows(manifest)],
-    }
-    for name, about in described.items():
-        fields: list[dict[str, Any]] = [
-            {
-                "@type": "cr:Field",
-                "@id": f"{name}/{field}",
-                "name": field,
-                "description": text,
-                "dataType": kind,
-            }
-            for field, (kind, text) in about.pop("field").items()
-        ]
-        record_set = {"@type": "cr:RecordSet", "@id": name, "name": name, **about}
-        ids = [field["@id"] for field in fields]
-        if rows := records.get(name):
-            data = [dict(zip(ids, row, strict=True)) for row in rows]
-            yield {**record_set, "key": {"@id": ids[0]}, "field": fields, "data": data}
-        elif name == "dead_letters" and manifest.dead_letters:  # a file without lines lacks columns
-            place = {"fileSet": {"@id": _DEAD_LETTERS_FILE}}
-            for field in fields:
-                field["source"] = {**place, "extract": {"column": field["name"]}}
-            yield {**record_set, "field": fields}
+    for number, (name, split) in enumerate(filled):
+        yield {
+            "@type": "cr:FileSet",
+            "@id": f"shards-{number}",
+            "name": f"shards-{name}",
+            "description": f"The shards of the split {name}.",
+            "encodingFormat": kinds,
+            "includes": contents.shard_pattern(split),
+        }

@@ -1,8 +1,10 @@
 
 for (const box of document.querySelectorAll('[data-table]')) {
   const body = box.querySelector('tbody'), rows = [...body.rows];
-  const find = box.querySelector('.find');
-  if (find) {
+  if (rows.length > 12) {
+    box.insertAdjacentHTML('afterbegin', '<div class="find"><label>Find a class '
+      + '<input type="search" autocomplete="off"/></label><span role="status"></span></div>');
+    const find = box.querySelector('.find');
     const input = find.querySelector('input'), said = find.querySelector('[role=status]');
     const texts = rows.map(row => row.cells[0].textContent.toLowerCase());
     input.addEventListener('input', () => {
@@ -11,7 +13,6 @@ for (const box of document.querySelectorAll('[data-table]')) {
       rows.forEach((row, i) => { row.hidden = !texts[i].includes(wanted); found += !row.hidden; });
       said.textContent = wanted ? found.toLocaleString('en') + ' found' : '';
     });
-    find.hidden = false;
   }
   const heads = [...box.querySelectorAll('th[scope=col]')];
   heads[box.dataset.table].setAttribute('aria-sort', 'descending');

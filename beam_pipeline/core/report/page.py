@@ -5,43 +5,37 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from string import Template
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
+from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates, described
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import EXPLANATIONS, DeadLetter
 from beam_pipeline.core.records import alteration, image_statistics
 from beam_pipeline.core.report import contents, thumbnails
 from beam_pipeline.core.report.markup import (
     Html,
-    aspect_chart,
+    aspects,
+    counts_table,
+    frequent_first,
     grouped,
     heat_map,
     html,
+    in_bins,
     joined,
     length_bar,
-    length_chart,
+    lengths,
     number,
-    number_chart,
     share,
-    share_bars,
     table,
     text,
 )
-from beam_pipeline.core.report.samples import Tile, framed, sample_grids, tile_grid
-from beam_pipeline.core.text import enumerated, human_size
-
-MOST_BYTES = 5_000_000
-"""No report is larger."""
+from beam_pipeline.core.report.samples import ShownSample, framed, sample_grids, tile_grid
+from beam_pipeline.core.text import enumerated, human_size, span
 
 MOST_CLASSES = 2000
 MOST_SPLITS = 50
 _SPLIT_COLUMNS = 6
-_MOST_QUESTIONS = 20
-_FEW_CLASSES = 12  # are not searched
 _COMMAND = 4_000  # characters
 _MESSAGE = 400
 _TURNS = (
@@ -49,10 +43,6 @@ _TURNS = (
     *("a quarter turn, mirrored", "a quarter turn", "a quarter turn, mirrored", "a quarter turn"),
 )
 _CHANNELS = ("", "grey", "grey, alpha", "RGB", "RGB, alpha")
-_FIND = Html(
-    '<div class="find" hidden=""><label>Find a class <input type="search" autocomplete="off"/></label>'
-    '<span role="status"></span></div>'
-)
 
 
 class LeftOut(NamedTuple):
@@ -69,7 +59,7 @@ class Report:
     Attributes:
       manifest: of the data set.
       statistics: of its images and labels.
-      tiles: split -> some of its samples.
+      samples: split -> some of its samples.
       left_out: some of the dead letters, in any order.
       command: made the data set; empty if it is not known.
       duplicates: the images that occur several times, as far as they were looked for.
@@ -77,32 +67,18 @@ class Report:
 
     manifest: Manifest
     statistics: image_statistics.ImageStatistics = image_statistics.NOTHING_COUNTED
-    tiles: Mapping[str, Sequence[Tile]] = field(default_factory=dict)
+    samples: Mapping[str, Sequence[ShownSample]] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
     command: str = ""
     duplicates: Duplicates = NO_DUPLICATES
 
 
 def report_page(report: Report) -> bytes:
-    """The file of a report; the same report has the same bytes, fewer than `MOST_BYTES`."""
-    page = _page(report)
-    if len(page) < MOST_BYTES:
-        return page
-    tiles = {
-        split: [tile._replace(thumbnail=None) for tile in of_split]
-        for split, of_split in report.tiles.items()
-    }
-    return _page(replace(report, tiles=tiles, left_out=()))
-
-
-def _page(report: Report) -> bytes:
-    template, style, script = (
-        Path(__file__).with_name(f"page.{kind}").read_text(encoding="utf-8")
-        for kind in ("html", "css", "js")
-    )
+    """The file of a report; the same report has the same bytes."""
+    style, script = (contents.template(f"page.{kind}").template for kind in ("css", "js"))
     bodies = [(key, title, joined(make(report))) for key, title, make in _SECTIONS]
     sections = [section for section in bodies if section[2]]
-    page = Template(template).substitute(
+    page = contents.template("page.html").substitute(
         policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'",
         name=text(report.manifest.name),
@@ -126,36 +102,29 @@ def _hash(content: str) -> str:
 def _head(manifest: Manifest) -> Html:
     counts = manifest.counts
     figures = {
-        "images listed": counts.listed_images,
-        "samples written": counts.examples,
-        "label rows read": counts.label_rows,
-        "objects dropped": counts.dropped_objects,
-        "samples kept without a label": counts.unlabelled,
+        "Samples": counts.examples,
+        "Splits": len(manifest.splits),
+        "Shards": len(manifest.shards),
+        "Size": human_size(manifest.bytes),
+        "Classes": len(manifest.classes),
+        "Images listed": counts.listed_images,
+        "Label rows read": counts.label_rows,
+        "Samples without a label": counts.unlabelled,
+        "Objects dropped": counts.dropped_objects,
+        "Left out": counts.dead_letters,
     }
-    line = "; ".join(f"{name}: {number(count)}" for name, count in figures.items() if count)
-    facts = _facts(
-        Samples=counts.examples,
-        Splits=len(manifest.splits),
-        Shards=len(manifest.shards),
-        Size=human_size(manifest.bytes),
-        Classes=len(manifest.classes),
-        Left_out=counts.dead_letters,
-    )
-    return html("<p>{}</p>{}", text(line.capitalize(), _MESSAGE), facts)
+    return _facts({name: figure for name, figure in figures.items() if figure or name == "Samples"})
 
 
-def _facts(**facts: object) -> Html:
-    """A list of names and values; a `_` in a name is a space."""
-    items = (
-        html("<div><dt>{}</dt><dd>{}</dd></div>", name.replace("_", " "), value)
-        for name, value in facts.items()
-    )
+def _facts(facts: Mapping[str, object]) -> Html:
+    """A list of names and values."""
+    items = (html("<div><dt>{}</dt><dd>{}</dd></div>", *item) for item in facts.items())
     return html('<dl class="facts">{}</dl>', joined(items))
 
 
-def _charts(charts: Iterable[Html]) -> Html:
-    drawn = joined(charts)
-    return html('<div class="charts">{}</div>', drawn) if drawn else drawn
+def _figures(figures: Iterable[Html]) -> Html:
+    drawn = joined(figures)
+    return html('<div class="figures">{}</div>', drawn) if drawn else drawn
 
 
 # --- splits ---------------------------------------------------------------------------------------
@@ -167,8 +136,8 @@ def _splits(report: Report) -> Iterator[Html]:
         (
             *(name, split.examples, share(split.examples, examples)),
             *(human_size(split.bytes), len(split.shards)),
-            _ends(number, [shard.examples for shard in split.shards]),
-            _ends(human_size, [shard.bytes for shard in split.shards]),
+            span(number, [shard.examples for shard in split.shards]),
+            span(human_size, [shard.bytes for shard in split.shards]),
         )
         for name, split in splits[:MOST_SPLITS]
     ]
@@ -176,12 +145,6 @@ def _splits(report: Report) -> Iterator[Html]:
     yield table(heads, rows)
     if len(splits) > MOST_SPLITS:
         yield html("<p>Splits that are not shown: {}</p>", len(splits) - MOST_SPLITS)
-
-
-def _ends(shown: Callable[[float], str], values: Sequence[float]) -> str:
-    """The least and the greatest of values: `8 to 9`, or `8`."""
-    ends = min(values, default=0), max(values, default=0)
-    return " to ".join(dict.fromkeys(map(shown, ends)))
 
 
 # --- classes --------------------------------------------------------------------------------------
@@ -195,15 +158,14 @@ def _classes(report: Report) -> Iterator[Html]:
         yield Html("<p>Pixels of masks are not counted.</p>")
         yield table(["Class", "Id"], [(entry.name, entry.id) for entry in classes[:MOST_CLASSES]])
         return
-    unit_name = "objects" if unit == "objects" else "samples"
     ordered = sorted(classes, key=lambda entry: (-entry.count, entry.id))
     largest, smallest = ordered[0], ordered[-1]
-    ends = html(
-        " The largest, {}, has {}; the smallest, {}, has {}.",
-        *(largest.name, grouped(largest.count, unit_name[:-1]), smallest.name, smallest.count),
-    )
-    number_of = grouped(len(classes), "class/classes")
-    yield html("<p>{}.{}</p>", number_of, ends if len(classes) > 1 else "")
+    facts = {
+        "Classes": len(classes),
+        "Largest": html("{}: {}", largest.name, largest.count),
+        "Smallest": html("{}: {}", smallest.name, smallest.count),
+    }
+    yield _facts(facts)
     for split, names in [*report.manifest.absent_classes.items()][:_SPLIT_COLUMNS]:
         some = Html(enumerated([text(name, 40) for name in names], 5))
         yield html("<p>{} has none of {}.</p>", split, some)
@@ -224,10 +186,8 @@ def _classes(report: Report) -> Iterator[Html]:
         )
         for entry in ordered
     ]
-    heads = ["Class", "Id", unit_name.capitalize(), "", *splits]
-    many = len(ordered) > _FEW_CLASSES
-    by_class = table(heads, rows, label="Classes", tall=many)
-    yield html('<div data-table="2">{}{}</div>', _FIND if many else "", by_class)
+    heads = ["Class", "Id", "Objects" if unit == "objects" else "Samples", "", *splits]
+    yield html('<div data-table="2">{}</div>', table(heads, rows))
 
 
 # --- images, objects, numbers ---------------------------------------------------------------------
@@ -250,33 +210,45 @@ def _images(report: Report) -> Iterator[Html]:
     yield _coverage(report)
     if not statistics.images:
         return
-    counts, lengths = statistics.counts, statistics.lengths
-    width, height, sizes = (lengths[name] for name in ("width", "height", "bytes"))
-    yield _facts(
-        Width=f"{_ends(number, (width.low, width.high))} px",
-        Height=f"{_ends(number, (height.low, height.high))} px",
-        File_size=_ends(human_size, (sizes.low, sizes.high)),
-    )
-    charts = []
+    counts, equal = statistics.counts, statistics.lengths
+    width, height, size = (equal[name] for name in ("width", "height", "bytes"))
+    facts = {
+        "Width": f"{span(number, (width.low, width.high))} px",
+        "Height": f"{span(number, (height.low, height.high))} px",
+        "File size": span(human_size, (size.low, size.high)),
+    }
+    yield _facts(facts)
+    figures = []
     if image_statistics.MORE_SIZES not in counts["size"]:
-        charts.append(share_bars("Width x height", counts["size"]))
+        figures.append(counts_table("Width x height", frequent_first(counts["size"])))
     if width.low < width.high or height.low < height.high:
-        charts += [
-            length_chart("Width", counts["width"], unit="pixels", equal=width),
-            length_chart("Height", counts["height"], unit="pixels", equal=height),
-            aspect_chart(counts["aspect"]),
+        figures += [
+            counts_table("Width in pixels", lengths(counts["width"], width)),
+            counts_table("Height in pixels", lengths(counts["height"], height)),
+            counts_table(
+                "Width / height", aspects(counts["aspect"]), note=_shapes(counts["aspect"])
+            ),
         ]
-    charts += [
-        length_chart("File size", counts["bytes"], unit="bytes", equal=sizes),
-        share_bars("Format", counts["format"]),
-        share_bars("Channels", counts["channels"], _CHANNELS),
-        share_bars("EXIF orientation", counts["orientation"], _TURNS),
+    figures += [
+        counts_table("File size", lengths(counts["bytes"], size, human_size)),
+        counts_table("Format", frequent_first(counts["format"])),
+        counts_table("Channels", frequent_first(counts["channels"], _CHANNELS)),
+        counts_table("EXIF orientation", frequent_first(counts["orientation"], _TURNS)),
     ]
-    events = report.manifest.counts.images
-    if events:
+    if events := report.manifest.counts.images:
         rows = [(alteration.EVENT_PHRASES.get(name, name), count) for name, count in events.items()]
-        charts.append(html("<figure>{}</figure>", table(["What was done", "Number"], rows)))
-    yield _charts(charts)
+        figures.append(html("<figure>{}</figure>", table(["What was done", "Number"], rows)))
+    yield _figures(figures)
+
+
+def _shapes(aspect_counts: Mapping[int | str, int]) -> str:
+    """`60 % wide, 30 % about square, 10 % tall`."""
+    total, square = sum(aspect_counts.values()), len(image_statistics.ASPECTS) // 2
+    bins = [(key, count) for key, count in aspect_counts.items() if isinstance(key, int)]
+    wide = sum(count for key, count in bins if key > square)
+    tall = sum(count for key, count in bins if key < square)
+    shares = [share(part, total) for part in (wide, total - wide - tall, tall)]
+    return "{} wide, {} about square, {} tall".format(*shares)
 
 
 def _objects(report: Report) -> Iterator[Html]:
@@ -285,51 +257,46 @@ def _objects(report: Report) -> Iterator[Html]:
     if not boxes:
         return
     yield _coverage(report)
-    sizes, lengths = statistics.counts["box_size"], statistics.lengths["boxes"]
+    sizes, per_image = statistics.counts["box_size"], statistics.lengths["boxes"]
     total, empty = sum(sizes.values()), boxes.get(0, 0)
-    yield _facts(
-        Boxes=total,
-        Per_image=f"{total / statistics.images:.3g} on average, {number(lengths.high)} at most",
-        Images_without=f"{number(empty)}, {share(empty, statistics.images)}",
-    )
-    note = "The side of a square of the same area"
-    yield _charts(
+    facts = {
+        "Boxes": total,
+        "Per image": f"{total / statistics.images:.3g} on average, {number(per_image.high)} at most",
+        "Images without": f"{number(empty)}, {share(empty, statistics.images)}",
+    }
+    yield _facts(facts)
+    note = "In pixels: the side of a square of the same area"
+    yield _figures(
         [
-            length_chart("Boxes per image", boxes, unit="", equal=lengths),
-            length_chart("Sizes of boxes", sizes, unit="pixels", of="boxes", note=note),
+            counts_table("Boxes per image", lengths(boxes, per_image)),
+            counts_table("Sizes of boxes", lengths(sizes), of="boxes", note=note),
             heat_map(statistics.counts["box_place"]),
         ]
     )
 
 
 def _numbers(report: Report) -> Iterator[Html]:
-    charts = []
+    figures = []
     for feature, histogram in sorted(report.statistics.numbers.items()):
         if histogram.bins:
-            ends = f"{number(histogram.low)} to {number(histogram.high)}"
-            note = f"{grouped(histogram.values, 'value')}, {ends}"
+            note = f"{grouped(histogram.values, 'value')}, {span(number, (histogram.low, histogram.high))}"
             if histogram.not_finite:
                 note += f"; not finite: {number(histogram.not_finite)}"
-            charts.append(number_chart(feature, histogram, note=note))
-    yield _charts(charts)
+            figures.append(counts_table(feature, in_bins(histogram), of="values", note=note))
+    yield _figures(figures)
 
 
 def _duplicates(report: Report) -> Iterator[Html]:
     duplicates = report.duplicates
     if duplicates.groups:
+        compared = f"{grouped(duplicates.images_compared, 'image')} compared."
+        for line in (compared, *described(duplicates)):
+            yield html("<p>{}</p>", text(line, _MESSAGE))
         groups = (
-            ", ".join(f"{image.key} ({image.split})" for image in group.shown)
+            html("<li>{}</li>", ", ".join(f"{image.key} ({image.split})" for image in group.shown))
             for group in duplicates.examples
         )
-        rows = [
-            ("Images compared", duplicates.images_compared),
-            ("Images that occur several times", duplicates.images),
-            ("Groups of the same bytes", duplicates.groups),
-            ("Groups across splits", duplicates.groups_across_splits),
-            ("Groups with different labels", duplicates.groups_with_different_labels),
-            ("Examples", joined(groups, "<br/>")),
-        ]
-        yield table(["Duplicates", "Number"], rows, numeric=False)
+        yield html("<ul>{}</ul>", joined(groups))
 
 
 # --- dead letters ---------------------------------------------------------------------------------
@@ -349,13 +316,10 @@ def _left_out(report: Report) -> Iterator[Html]:
         )
         ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
         rows = [
-            (
-                *(html("<code>{}</code>", reason), text(EXPLANATIONS.get(reason, ""), 200), count),
-                length_bar(count, ordered[0][1]),
-            )
-            for reason, count in ordered[: len(EXPLANATIONS)]
+            (html("<code>{}</code>: {}", reason, text(EXPLANATIONS.get(reason, ""), 200)), count)
+            for reason, count in ordered
         ]
-        yield table(["Reason", "Meaning", "Number", ""], rows, numeric=False)
+        yield counts_table("Reason", rows, of="number")
         for reason, _ in ordered:
             items = [
                 _dead_letter(*item) for item in report.left_out if item.letter.reason == reason
@@ -386,7 +350,7 @@ def _made(report: Report) -> Iterator[Html]:
     if report.command:
         command = text(report.command, _COMMAND)
         yield html('<pre tabindex="0"><code>{}</code></pre>', command)
-    for question in manifest.questions[:_MOST_QUESTIONS]:
+    for question in manifest.questions:
         yield html("<p>Accepted with --yes: {}</p>", text(question, _MESSAGE))
     if manifest.roles:
         parts = [(row.subject, row.values, row.role) for row in manifest.roles]
@@ -394,7 +358,7 @@ def _made(report: Report) -> Iterator[Html]:
 
 
 _SECTIONS: Sequence[tuple[str, str, Callable[[Report], Iterator[Html]]]] = (
-    ("samples", "Random samples", lambda report: sample_grids(report.tiles, report.manifest)),
+    ("samples", "Random samples", lambda report: sample_grids(report.samples, report.manifest)),
     ("splits", "Splits and shards", _splits),
     ("classes", "Classes", _classes),
     ("images", "Images", _images),

@@ -18,7 +18,7 @@ from beam_pipeline.core.labels.schema import (
 )
 from beam_pipeline.core.records.example_view import NO_VALUES, ExampleView
 from beam_pipeline.core.report.markup import Html, grouped, html, joined, rect, text
-from beam_pipeline.core.report.thumbnails import LARGE_SIDE, Thumbnail, mask_colour
+from beam_pipeline.core.report.thumbnails import LARGE_SIDE, SIDE, Thumbnail, mask_colour, thumbnail
 
 MOST_BOXES = 100
 _MOST_IN_LEGEND = 60
@@ -50,8 +50,7 @@ class ShownSample(NamedTuple):
 
     Attributes:
       key: identifies it.
-      image: the bytes of its image; empty if the example has none.
-      mask: a PNG whose pixels are ids, or empty.
+      picture: of its image, with its mask drawn over it; None if it has none that can be drawn.
       labels: (name, values) of each label that is not one of objects.
       boxes: its boxes, the first `MOST_BOXES` of them.
       objects: number of its boxes.
@@ -59,12 +58,11 @@ class ShownSample(NamedTuple):
     """
 
     key: str
-    image: bytes = b""
-    mask: bytes = b""
+    picture: Thumbnail | None = None
     labels: Sequence[tuple[str, str]] = ()
     boxes: Sequence[ShownBox] = ()
     objects: int = 0
-    beside: Sequence[bytes] = ()
+    beside: Sequence[Thumbnail] = ()
 
 
 def shown_sample(
@@ -109,14 +107,15 @@ def shown_sample(
         elif kind in CELL_FILES and kind is not ColumnKind.FILE:
             pictures += values(f"{key}/encoded")
     names = [*map(_as_text, values("image/object/class/text")), *[""] * len(sides[0])]
+    image, mask = first(ENCODED_KEY), next(filter(None, map(first, _MASK_KEYS)), b"")
+    side = LARGE_SIDE if len(sides[0]) else SIDE
     return ShownSample(
         key=_as_text(first("image/source_id")),
-        image=first(ENCODED_KEY),
-        mask=next(filter(None, map(first, _MASK_KEYS)), b""),
+        picture=thumbnail(image, mask, side) if image else None,
         labels=tuple(labels),
         boxes=tuple(islice(starmap(ShownBox, zip(*sides, names, strict=False)), MOST_BOXES)),
         objects=len(sides[0]),
-        beside=tuple(pictures[:_MOST_BESIDE]),
+        beside=tuple(filter(None, map(thumbnail, pictures[:_MOST_BESIDE]))),
     )
 
 
@@ -138,26 +137,20 @@ def _as_text(value: Any) -> str:
 # --- drawing --------------------------------------------------------------------------------------
 
 
-class Tile(NamedTuple):
-    """A sample of the grid; the thumbnail is None if its image cannot be drawn."""
-
-    sample: ShownSample
-    thumbnail: Thumbnail | None
-    beside: Sequence[Thumbnail] = ()
-
-
-def sample_grids(tiles: Mapping[str, Sequence[Tile]], manifest: Manifest) -> Iterator[Html]:
+def sample_grids(
+    of_splits: Mapping[str, Sequence[ShownSample]], manifest: Manifest
+) -> Iterator[Html]:
     """Draws the samples of each split, with a colour for each class and a legend.
 
     Samples with boxes are drawn large. Rows are full: samples that would begin another are left out.
     """
-    samples = [tile.sample for of_split in tiles.values() for tile in of_split]
+    samples = [sample for of_split in of_splits.values() for sample in of_split]
     boxed = {box.name for sample in samples for box in sample.boxes}
     names = [entry.name for entry in manifest.classes if entry.name in boxed]
     names += sorted(boxed.difference(names))
     colours = {name: _colour(index) for index, name in enumerate(names)}
     legend = colours
-    if not boxed and any(sample.mask for sample in samples):
+    if samples and not boxed:
         keys = (
             key for key in _MASK_KEYS if written_key(key, manifest.renames) in manifest.features
         )
@@ -165,8 +158,8 @@ def sample_grids(tiles: Mapping[str, Sequence[Tile]], manifest: Manifest) -> Ite
             ids = {entry.name: entry.id for entry in manifest.classes if entry.id}
             legend = {name: f"rgb{mask_colour(number)}" for name, number in ids.items()}
     yield _legend(legend)
-    for split, of_split in tiles.items():
-        items = [html("{}{}", _picture(tile, colours), _caption(tile.sample)) for tile in of_split]
+    for split, of_split in of_splits.items():
+        items = [html("{}{}", _picture(sample, colours), _caption(sample)) for sample in of_split]
         grid = tile_grid(items, 3 if boxed else 6, "large" if boxed else "")
         yield html("<h3>{}</h3>{}", split, grid) if items else Html("")
 
@@ -208,8 +201,8 @@ def _legend(colours: Mapping[str, str]) -> Html:
     return legend if items else Html("")
 
 
-def _picture(tile: Tile, colours: Mapping[str, str]) -> Html:
-    sample, small, beside = tile
+def _picture(sample: ShownSample, colours: Mapping[str, str]) -> Html:
+    small = sample.picture
     if small is None:
         return Html('<span class="none">no picture</span>')
     drawn = []
@@ -224,7 +217,7 @@ def _picture(tile: Tile, colours: Mapping[str, str]) -> Html:
         *(str(small.width), str(small.height), joined(drawn)),
     )
     own = framed(small, sample.key, boxes if drawn else "", LARGE_SIDE if colours else 0)
-    return joined((own, *(framed(picture, f"beside {sample.key}") for picture in beside or ())))
+    return joined((own, *(framed(picture, f"beside {sample.key}") for picture in sample.beside)))
 
 
 def framed(image: Thumbnail, key: str, over: object = "", side: int = 0) -> Html:

@@ -473,6 +473,9 @@ def test_without_shuffle_the_order_is_the_stored_one(pets: Path) -> None:
     ):
         dataset = beam_pipeline.load(pets, split, as_dict=True, **options)
         assert ids(dataset) == ids(dataset) == stored(pets, split)
+    for split in ("test+train", "test + train[:90%]"):
+        dataset = beam_pipeline.load(pets, split, as_dict=True)
+        assert sorted(ids(dataset)) != ids(dataset) != ids(dataset)
 
 
 def test_shuffle_gives_every_sample_once_in_another_order(pets: Path) -> None:
@@ -647,6 +650,25 @@ def test_input_pipelines_share_the_shards(pets: Path) -> None:
     assert [len(labels) for _, labels in dataset.take(2)] == [2, 2]
     with pytest.raises(UsageError, match=r"batch_size is 10, .* all 4 replicas; expected a mult"):
         beam_pipeline.load(pets, batch_size=10, **options)
+
+
+def test_each_input_pipeline_has_its_share_of_each_data_set(tmp_path: Path) -> None:
+    """Shards of several data sets alternate, so that each second one would be of one of them."""
+    folders = [
+        write_by_hand(tmp_path / name, LABEL, *([{CLASS: first + i}] for i in range(4)))
+        for name, first in (("a", 0), ("b", 10))
+    ]
+
+    def classes(weights: Sequence[int], pipeline: int, pipelines: int = 2) -> list[int]:
+        context = tf.distribute.InputContext(pipelines, pipeline)
+        options: dict[str, Any] = {"shuffle": False, "as_dict": True, "features": [CLASS]}
+        dataset = beam_pipeline.load(folders, weights=weights, input_context=context, **options)
+        return [int(example[CLASS]) for example in dataset]
+
+    assert classes([1, 1], 0, 1) == [0, 10, 1, 11, 2, 12, 3, 13]
+    assert [classes([1, 1], i) for i in range(2)] == [[0, 10, 2, 12], [1, 11, 3, 13]]
+    assert [len(classes([3, 1], i)) for i in range(2)] == [8, 8]
+    assert [sum(c >= 10 for c in classes([3, 1], i)) for i in range(2)] == [2, 2]
 
 
 @in_rows

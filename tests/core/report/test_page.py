@@ -1,4 +1,4 @@
-"""The page of a report and its charts: what they say, and that text from data stays in its place."""
+"""The page of a report and its tables: what they say, and that text from data stays in its place."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from beam_pipeline.core.records.image_statistics import (
 )
 from beam_pipeline.core.report import contents, thumbnails
 from beam_pipeline.core.report.markup import (
-    MOST_BARS,
+    MOST_BINS,
     Html,
+    counts_table,
     html,
-    number_chart,
+    in_bins,
     text,
 )
-from beam_pipeline.core.report.page import MOST_BYTES, MOST_CLASSES, LeftOut, Report, report_page
-from beam_pipeline.core.report.samples import MOST_BOXES, ShownBox, ShownSample, Tile
+from beam_pipeline.core.report.page import MOST_CLASSES, LeftOut, Report, report_page
+from beam_pipeline.core.report.samples import MOST_BOXES, ShownBox, ShownSample
 from tests.core.dataset.fixtures import group, manifest_with
 
 DOT = thumbnails.Thumbnail("data:image/png;base64,aa", 9, 7)
@@ -127,14 +128,15 @@ def whole() -> Report:
         codec="Pillow 1",
     )
     boxes = (ShownBox(0.1, 0.2, 0.5, 0.9, "cat"), ShownBox(-1.0, 0.0, 2.0, 1.0, "dog"))
-    sample = ShownSample("a.jpg", labels=(("class", "cat"), ("y", "7")), boxes=boxes, objects=1002)
+    labels = (("class", "cat"), ("y", "7"))
+    sample = ShownSample("a.jpg", DOT, labels, boxes, 1002, [DOT])
     row = DeadLetter("labels", "", "", "bad_row", "3 fields", "/l.csv", 7)
     return Report(
         manifest=dataclasses.replace(
             manifest, roles=(roles.RoleRow("folder 1", "folders", 2, "cat", "class"),)
         ),
         statistics=statistics_of(5, boxes=2),
-        tiles={"train": [Tile(sample, DOT, [DOT])] * 4, "test": [Tile(ShownSample("b"), None)]},
+        samples={"train": [sample] * 4, "test": [ShownSample("b")]},
         left_out=[LeftOut(LETTER, DOT), LeftOut(row, None)],
         command="beam-tfrecord convert --images photos",
         duplicates=repeated("b.jpg"),
@@ -161,12 +163,12 @@ def test_text_from_data_stays_text(name: str) -> None:
     evil = f"<script>{name}</script>&'\""
     letter = DeadLetter("join", evil, evil, "unlabelled", evil, evil, 3)
     boxes = (ShownBox(0.0, 0.0, 1.0, 1.0, evil),)
-    sample = ShownSample(evil, labels=((evil, evil), ("class", evil)), boxes=boxes, objects=1)
+    sample = ShownSample(evil, DOT, ((evil, evil), ("class", evil)), boxes, 1)
     options = {"compression": "none", "name": evil}
     more = {"name": evil, "options": options, "questions": [evil]}
     report = Report(
         manifest=manifest_of({evil: 2}, {evil: 2}, {"unlabelled": 1}, **more),
-        tiles={evil: [Tile(sample, DOT)]},
+        samples={evil: [sample]},
         left_out=[LeftOut(letter, DOT)],
         command=evil,
         duplicates=repeated(evil),
@@ -209,7 +211,7 @@ def test_all_texts_of_a_page_can_be_reached() -> None:
     report = Report(
         manifest=manifest_of({"train": 9, "test": 2}, classes),
         statistics=statistics_of(30, boxes=2),
-        tiles={"train": [Tile(ShownSample("a.jpg"), DOT)]},
+        samples={"train": [ShownSample("a.jpg", DOT)]},
     )
     found = body(report_page(report))
     assert all(div.get("tabindex") == "0" for div in found.findall(".//div[@class='wide']"))
@@ -225,18 +227,16 @@ def full(classes: int, splits: int, evil: str, boxes: int) -> Report:
     names = {f"{i}{evil * 20}": classes - i for i in range(classes)}
     split_names = [f"s{i}{evil}" for i in range(splits)]
     drawn = tuple(ShownBox(0.1, 0.1, 0.9, 0.9, f"{i}{evil * 9}") for i in range(MOST_BOXES))
-    tile = Tile(
-        ShownSample(evil * 99, labels=((evil * 9, evil * 99),) * 9, boxes=drawn, objects=10**6),
-        thumbnails.Thumbnail(f"data:image/jpeg;base64,{'a' * 32_000}", 160, 120),
-    )
-    letter = LeftOut(LETTER._replace(message=evil * 999), tile.thumbnail)
+    picture = thumbnails.Thumbnail(f"data:image/jpeg;base64,{'a' * 32_000}", 160, 120)
+    sample = ShownSample(evil * 99, picture, ((evil * 9, evil * 99),) * 9, drawn, 10**6)
+    letter = LeftOut(LETTER._replace(message=evil * 999), picture)
     shown = [letter._replace(letter=letter.letter._replace(reason=r.value)) for r in Reason]
     return Report(
         manifest=manifest_of(
             dict.fromkeys(split_names, 99), names, {r.value: 9 for r in Reason}, shards=50
         ),
         statistics=statistics_of(60, boxes),
-        tiles={name: [tile] * 4 for name in split_names[:6]},
+        samples={name: [sample] * 4 for name in split_names[:6]},
         left_out=shown[:16],
         command=evil * 9999,
         duplicates=repeated(evil * 99),
@@ -246,15 +246,10 @@ def full(classes: int, splits: int, evil: str, boxes: int) -> Report:
 def test_a_page_is_small_whatever_the_data_set() -> None:
     """1,000 classes and 100,000 boxes; and far more of everything, of text that takes most room."""
     many = report_page(full(1000, 2, "x", boxes=1700))
-    assert len(many) < MOST_BYTES / 2
+    assert len(many) < 2_500_000
     assert many.count(b"data:image/jpeg") == 2 * 3 + 16
-    huge = thumbnails.Thumbnail(f"data:image/jpeg;base64,{'a' * MOST_BYTES}", 9, 9)
-    too_large = dataclasses.replace(
-        full(9, 1, "x", boxes=0), tiles={"s0x": [Tile(ShownSample("k"), huge)]}
-    )
-    assert report_page(too_large).count(b"data:image/jpeg") == 0
     most = report_page(full(5000, 60, '"', boxes=0))
-    assert len(most) < MOST_BYTES
+    assert len(most) < 5_000_000
     assert most.count(b"<tr><th") < MOST_CLASSES + 1500
 
 
@@ -288,22 +283,17 @@ def test_a_page_has_the_same_bytes_whatever_the_order_of_counts() -> None:
     assert pages[0] == pages[1]
 
 
-# --- Charts and text in HTML: well-formed, with their numbers beside them; nothing from data is markup
+# --- Tables and text in HTML: well-formed; nothing from data is markup
 
 
-def parsed(chart: str) -> ElementTree.Element:
-    """A chart as XML, which HTML of this kind is."""
-    return ElementTree.fromstring(f"<x>{chart}</x>")
-
-
-def cells(chart: str) -> list[list[str]]:
-    """The texts of a chart's table, a row each."""
-    rows = parsed(chart).findall(".//tbody/tr")
+def cells(figure: str) -> list[list[str]]:
+    """The texts of the table in a figure, a row each."""
+    rows = ElementTree.fromstring(figure).findall(".//tbody/tr")
     return [["".join(cell.itertext()) for cell in row] for row in rows]
 
 
-def test_numbers_that_are_not_finite_are_counted_beside_a_chart() -> None:
-    """A column of them alone has no chart."""
+def test_numbers_that_are_not_finite_are_counted_below_a_table() -> None:
+    """A column of them alone has no table."""
     numbers = {"label/a": histogram_of([1.0, 4.0, math.nan]), "label/b": histogram_of([math.nan])}
     usual = statistics_of(3)
     statistics = ImageStatistics(3, usual.counts, usual.lengths, numbers)
@@ -312,11 +302,15 @@ def test_numbers_that_are_not_finite_are_counted_beside_a_chart() -> None:
     assert b"label/b" not in page
 
 
-def test_a_histogram_of_numbers_has_few_bars() -> None:
-    """Whole numbers have one each while there are few."""
-    assert cells(number_chart("A", histogram_of([1, 2, 2])))[1] == ["2", "2", "67 %"]
-    many = number_chart("A", histogram_of([i / 7 for i in range(1000)]))
-    assert 10 < len(cells(many)) <= MOST_BARS
+def test_numbers_are_counted_in_few_bins() -> None:
+    """Whole numbers one by one while there are few, with a gap where none is."""
+    table = counts_table("A", in_bins(histogram_of([1, 2, 2, 4])))
+    assert cells(table)[1:] == [
+        ["2", "2", "50 %", ""],
+        ["3", "0", "0 %", ""],
+        ["4", "1", "25 %", ""],
+    ]
+    assert 10 < len(in_bins(histogram_of([i / 7 for i in range(1000)]))) <= MOST_BINS
 
 
 def test_values_are_escaped_once_where_they_enter() -> None:

@@ -24,11 +24,16 @@ from beam_pipeline.core.report.samples import (
     MOST_BOXES,
     ShownBox,
     ShownSample,
-    Tile,
     sample_grids,
     shown_sample,
 )
-from beam_pipeline.core.report.thumbnails import SIDE, Thumbnail, mask_colour, thumbnail
+from beam_pipeline.core.report.thumbnails import (
+    LARGE_SIDE,
+    SIDE,
+    Thumbnail,
+    mask_colour,
+    thumbnail,
+)
 from tests.core.dataset.fixtures import manifest_with
 from tests.pictures import picture
 
@@ -49,7 +54,8 @@ def record(**features: Any) -> bytes:
     return data
 
 
-IMAGE = {"image__encoded": b"\xff\xd8", "image__source_id": b"a/1.jpg"}
+PICTURE = picture(file_format="PNG")
+IMAGE = {"image__encoded": PICTURE, "image__source_id": b"a/1.jpg"}
 
 
 def test_labels_are_shown_by_their_names() -> None:
@@ -69,14 +75,14 @@ def test_labels_are_shown_by_their_names() -> None:
     )
     assert shown_sample(data, columns, {}) == ShownSample(
         "a/1.jpg",
-        b"\xff\xd8",
+        thumbnail(PICTURE),
         labels=(("class", "cat"), ("score", "0.1"), ("years", "1, 2, 3, 4, and 2 more")),
     )
 
 
 def test_boxes_and_masks() -> None:
     """Each box with its class, the first of very many; regions to ignore are no boxes; a mask as it is."""
-    many = MOST_BOXES + 5
+    many, mask = MOST_BOXES + 5, png(Image.new("L", Image.open(io.BytesIO(PICTURE)).size, 3))
     sides = {f"image__object__bbox__{side}": [0.5] * many for side in ("xmin", "ymin", "xmax")}
     data = record(
         **IMAGE,
@@ -84,13 +90,15 @@ def test_boxes_and_masks() -> None:
         image__object__bbox__ymax=[0.75] * many,
         **{f"image__object__ignore__bbox__{side}": [0.1] for side in BOX_SIDES},
         image__object__class__text=[b"car"] * many,
-        image__segmentation__class__encoded=b"mask",
+        image__segmentation__class__encoded=mask,
     )
     ignored = Column("ignore", ColumnKind.BOX, "image/object/ignore/bbox", repeated=True)
     columns = (*object_columns(pixels=True), ignored, segmentation_column("class", required=True))
     found = shown_sample(data, columns, {})
     assert found is not None
-    assert found.mask == b"mask"
+    assert (
+        found.picture == thumbnail(PICTURE, mask, LARGE_SIDE) != thumbnail(PICTURE, b"", LARGE_SIDE)
+    )
     assert found.objects == many
     assert found.boxes == (ShownBox(0.5, 0.5, 0.5, 0.75, "car"),) * MOST_BOXES
     assert found.labels == ()
@@ -124,12 +132,11 @@ CLASSES = [{"id": i, "name": name} for i, name in enumerate(("car", "<bus>", "ca
 SQUARE = Thumbnail("data:,", 100, 50)
 
 
-def drawn(tiles: dict[str, list[ShownSample]], mask_of: str = "") -> ElementTree.Element:
+def drawn(samples: dict[str, list[ShownSample]], mask_of: str = "") -> ElementTree.Element:
     """The grids of samples as XML, which HTML of this kind is."""
     mask = {f"image/segmentation/{mask_of}/encoded": {"kind": "bytes", "optional": False}}
     manifest = manifest_with(classes=CLASSES, features=mask if mask_of else {})
-    of_split = {split: [Tile(x, SQUARE) for x in samples] for split, samples in tiles.items()}
-    return ElementTree.fromstring(f"<x>{''.join(sample_grids(of_split, manifest))}</x>")
+    return ElementTree.fromstring(f"<x>{''.join(sample_grids(samples, manifest))}</x>")
 
 
 def legend_of(grids: ElementTree.Element) -> dict[str, str | None]:
@@ -141,8 +148,8 @@ def legend_of(grids: ElementTree.Element) -> dict[str, str | None]:
 def test_a_class_has_one_colour_in_all_pictures_and_in_the_legend() -> None:
     """In the order of ids; classes that no picture shows take none. Boxes end at the edge of the image."""
     bus, cat = ShownBox(0.5, 0.5, 2.0, 1.0, "<bus>"), ShownBox(0.0, 0.0, 0.5, 0.5, "cat")
-    samples = [ShownSample("a", boxes=(cat, bus), objects=2), ShownSample("b", boxes=(bus,))]
-    grids = drawn({"train": samples, "test": [ShownSample("c", boxes=(cat,))]})
+    samples = [ShownSample("a", SQUARE, (), (cat, bus), 2), ShownSample("b", SQUARE, (), (bus,))]
+    grids = drawn({"train": samples, "test": [ShownSample("c", SQUARE, (), (cat,))]})
     colours = {"<bus>": "#ff3b30", "cat": "#34c759"}
     assert legend_of(grids) == colours
     boxes = grids.findall(".//rect[@class='x']")
@@ -156,7 +163,7 @@ def test_a_class_has_one_colour_in_all_pictures_and_in_the_legend() -> None:
 
 def test_the_legend_of_masks_has_the_colours_that_they_are_drawn_in() -> None:
     """Ids of objects are no classes."""
-    masked = {"train": [ShownSample("a", mask=b"png")]}
+    masked = {"train": [ShownSample("a", SQUARE)]}
     assert legend_of(drawn(masked, "class")) == {
         "car": "rgb(128, 0, 0)",
         "<bus>": "rgb(0, 128, 0)",
