@@ -47,7 +47,7 @@ def _task(name: str, values: bytes) -> dict[str, Any]:
 def test_brush_masks_of_label_studio(working_folder: Path) -> None:
     """Pixels that are not transparent are the object; a mask of another size is a fault."""
     mask = np.zeros((HEIGHT, WIDTH), np.uint8)
-    mask[5:20, 30:50], mask[8:10, 33:40] = 255, 0
+    mask[5:20, 30:50], mask[8, 33:46] = 255, 0  # so that its bits end with a byte
     rgba = np.zeros((HEIGHT, WIDTH, 4), np.uint8)
     rgba[..., 3] = mask
     masks = {"0.jpg": rgba.tobytes(), "1.jpg": rgba[1:].tobytes(), "2.jpg": bytes(rgba.size)}
