@@ -14,6 +14,7 @@ from beam_pipeline.core.dataset.changes import (
     compare_samples,
     file_labels,
     option_differences,
+    summary_of,
     written_samples,
 )
 from beam_pipeline.core.dataset.manifest import Manifest
@@ -248,7 +249,7 @@ def _diff(call: Call) -> bool:
     then, now = ({k: m.content[k] for k in ("seed", "options")} for m in (before, after))
     say(
         *(f"{kind} {key}" for kind, keys in changes._asdict().items() for key in keys),
-        f"{old} and {new}: {changes.summary}",
+        f"{old} and {new}: {summary_of(changes.counts)}",
         *(f"option {text.removeprefix('options.')}" for text in option_differences(then, now)),
     )
     return True

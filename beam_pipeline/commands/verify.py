@@ -75,16 +75,13 @@ def _checked_shards(folder: str, manifest: Manifest) -> Iterator[_CheckedShard]:
     for split, entries in manifest.splits.items():
         for entry in entries.shards:
             uri = files.join(folder, entry.path)
-            results: list[str | sharding.ShardInfo] = []
             try:
                 with files.open_input(uri) as file:
-                    results.extend(verification.verify_shard(file, uri, entry, manifest, split))
+                    faults, info = verification.verify_shard(file, uri, entry, manifest, split)
             except OSError as error:
-                results.append(f"{uri}: cannot be read: {error.strerror or error}")
-            faults = [item for item in results if isinstance(item, str)]
+                faults, info = [f"{uri}: cannot be read: {error.strerror or error}"], None
             if faults and not uris.is_remote(folder):
                 faults[0] += _sharing(folder, entry.path)
-            info = next((item for item in results if isinstance(item, sharding.ShardInfo)), None)
             # --shuffle=records wrote a folder without any receipt, or they were removed.
             of_receipt = [*_receipt_faults(folder, entry, manifest)] if receipts else ()
             yield _CheckedShard(entry, faults, info, of_receipt)

@@ -50,11 +50,6 @@ class SampleChanges(NamedTuple):
         """Kind of change -> number of samples."""
         return {kind: len(keys) for kind, keys in self._asdict().items()}
 
-    @property
-    def summary(self) -> str:
-        """The numbers, for people: "3 added, 1 removed"."""
-        return summary_of(self.counts)
-
     @classmethod
     def sum_of(cls, parts: Iterable[SampleChanges]) -> SampleChanges:
         """The changes of all parts; a sample that left one and came to another has moved.

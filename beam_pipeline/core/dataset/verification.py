@@ -17,8 +17,8 @@ from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 
 def verify_shard(
     file: BinaryIO, path: str, entry: ShardEntry, manifest: Manifest, split: str
-) -> Iterator[str | ShardInfo]:
-    """Reads a whole shard; yields a sentence for each fault, and its figures if it can be read.
+) -> tuple[list[str], ShardInfo | None]:
+    """Reads a whole shard; returns a sentence for each fault, and its figures if it can be read.
 
     Args:
       file: the shard, open at its beginning.
@@ -36,12 +36,11 @@ def verify_shard(
             else:
                 faults.update(_feature_faults(item, manifest.features))
     except errors.DamagedRecordError as error:
-        yield str(error)
-        return
-    for fault, count in sorted(faults.items()):
-        yield f"{path}: {fault} in {text.counted(count, 'example')}"
-    yield from (f"{path}: {fault}" for fault in _figure_faults(info, entry))
-    yield info
+        return [str(error)], None
+    of_features = (
+        f"{fault} in {text.counted(count, 'example')}" for fault, count in sorted(faults.items())
+    )
+    return [f"{path}: {fault}" for fault in (*of_features, *_figure_faults(info, entry))], info
 
 
 def _figure_faults(info: ShardInfo, entry: ShardEntry) -> Iterator[str]:

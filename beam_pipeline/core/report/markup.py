@@ -22,7 +22,6 @@ from beam_pipeline.core.records.image_statistics import (
 from beam_pipeline.core.text import counted, span, terminal_line
 
 _MOST = 120  # characters
-_CONSIDERED = 4_000  # characters of a longer text; the rest is not looked at
 
 MOST_BINS = 20
 """Numbers are counted in so many bins of one width; a table with more rows scrolls by itself."""
@@ -49,7 +48,7 @@ def text(value: object, most: int = _MOST) -> Html:
         return value
     if isinstance(value, (int, float)):
         return Html(number(value))
-    line = terminal_line(str(value)[:_CONSIDERED])
+    line = terminal_line(str(value))
     return Html(escapes.escape(line if len(line) <= most else f"{line[: most - 1]}…"))
 
 
@@ -210,7 +209,7 @@ def lengths(
 
 def aspects(counts: Mapping[int | str, int]) -> Counts:
     """Counts of width / height."""
-    edges = [f"{edge:.2f}" for edge in ASPECTS]
+    edges = [f"{aspect:.2f}" for aspect in ASPECTS]
     between = map(" to ".join, pairwise(edges))
     return _from_first_to_last(counts, [f"less than {edges[0]}", *between, f"{edges[-1]} or more"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates, described
@@ -33,13 +33,9 @@ from beam_pipeline.core.report.markup import (
 from beam_pipeline.core.report.samples import ShownSample, framed, sample_grids, tile_grid
 from beam_pipeline.core.text import enumerated, human_size, span
 
-MOST_BYTES = 5_000_000
-"""No report is larger."""
-
 MOST_CLASSES = 2000
 MOST_SPLITS = 50
 _SPLIT_COLUMNS = 6
-_MOST_QUESTIONS = 20
 _COMMAND = 4_000  # characters
 _MESSAGE = 400
 _TURNS = (
@@ -78,18 +74,7 @@ class Report:
 
 
 def report_page(report: Report) -> bytes:
-    """The file of a report; the same report has the same bytes, fewer than `MOST_BYTES`."""
-    page = _page(report)
-    if len(page) < MOST_BYTES:
-        return page
-    samples = {
-        split: [sample._replace(picture=None) for sample in of_split]
-        for split, of_split in report.samples.items()
-    }
-    return _page(replace(report, samples=samples, left_out=()))
-
-
-def _page(report: Report) -> bytes:
+    """The file of a report; the same report has the same bytes."""
     style, script = (contents.template(f"page.{kind}").template for kind in ("css", "js"))
     bodies = [(key, title, joined(make(report))) for key, title, make in _SECTIONS]
     sections = [section for section in bodies if section[2]]
@@ -331,13 +316,10 @@ def _left_out(report: Report) -> Iterator[Html]:
         )
         ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
         rows = [
-            (
-                *(html("<code>{}</code>", reason), text(EXPLANATIONS.get(reason, ""), 200), count),
-                length_bar(count, ordered[0][1]),
-            )
-            for reason, count in ordered[: len(EXPLANATIONS)]
+            (html("<code>{}</code>: {}", reason, text(EXPLANATIONS.get(reason, ""), 200)), count)
+            for reason, count in ordered
         ]
-        yield table(["Reason", "Meaning", "Number", ""], rows, numeric=False)
+        yield counts_table("Reason", rows, of="number")
         for reason, _ in ordered:
             items = [
                 _dead_letter(*item) for item in report.left_out if item.letter.reason == reason
@@ -368,7 +350,7 @@ def _made(report: Report) -> Iterator[Html]:
     if report.command:
         command = text(report.command, _COMMAND)
         yield html('<pre tabindex="0"><code>{}</code></pre>', command)
-    for question in manifest.questions[:_MOST_QUESTIONS]:
+    for question in manifest.questions:
         yield html("<p>Accepted with --yes: {}</p>", text(question, _MESSAGE))
     if manifest.roles:
         parts = [(row.subject, row.values, row.role) for row in manifest.roles]

@@ -222,8 +222,8 @@ def test_samples_of_one_side_alone_are_added_or_removed() -> None:
     found = changes.compare_samples(before, after)
     assert found == changes.SampleChanges(added=("c", "d"), removed=("y", "z"))
     assert found.counts == {"added": 2, "removed": 2, "changed": 0, "relabelled": 0}
-    assert found.summary == "2 added, 2 removed"
-    assert changes.NO_CHANGES.summary == "no changes"
+    assert changes.summary_of(found.counts) == "2 added, 2 removed"
+    assert changes.summary_of(changes.NO_CHANGES.counts) == "no changes"
 
 
 def test_a_sample_that_left_one_part_for_another_has_changed() -> None:

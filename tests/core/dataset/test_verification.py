@@ -54,7 +54,8 @@ def verify(
         options={"compression": compression, "columns": COLUMNS, "features": {**renames}},
         features={**features},
     )
-    return list(verify_shard(io.BytesIO(content), "out/x", entry, manifest, "train"))
+    faults, info = verify_shard(io.BytesIO(content), "out/x", entry, manifest, "train")
+    return [*faults, info] if info else [*faults]
 
 
 def info_of(content: bytes, *classes: tuple[int, int], examples: int) -> sharding.ShardInfo:
