@@ -345,7 +345,9 @@ def ignored_label_files(here: tree.Folder, typed: str) -> list[Question]:
     among = [*lists, *(path for folder in inside for path in tables_in(folder))]
     tables = [*_tables(here, among, typed)]
     if not tables:
-        above = look_at_tables(tables_in(tree.names_in(posixpath.dirname(here.path))))
+        parent = tree.names_in(posixpath.dirname(here.path))
+        looks = (look for look in look_at_tables(parent.of_kind(".txt")) if len(look.columns) > 1)
+        above = [*look_at_tables(tables_in(parent)), *looks]
         naming = [table.path for table in above if table.names_images_in(here.path)]
         tables = [*_tables(here, naming, typed)]
     others = _documents(here, inside, beside, typed), _text_files(here, inside, beside, typed)

@@ -216,7 +216,7 @@ class _Inspection:
         objects: leading_columns.ObjectLists | None = None
         cells, columns = values.get(OBJECTS_COLUMN, ()), list(filter(None, values))
         if leading_columns.has_objects(cells) and choices.columns.get(OBJECTS_COLUMN) != SKIP_KIND:
-            objects = leading_columns.inspect_objects(OBJECTS_COLUMN, cells, choices.kinds_by_name)
+            objects = leading_columns.inspect_objects(OBJECTS_COLUMN, cells, choices.columns)
             columns += leading_columns.list_names(OBJECTS_COLUMN, cells)
         leads = objects.column if objects else ""
         for problem in choice_problems(choices, columns, self._keys, self._points, leads):
@@ -336,7 +336,8 @@ class _Inspection:
         leading: leading_columns.LeadingColumns = (
             objects or self._boxes(names) or self._one_hot(names)
         )
-        sides = leading.names if isinstance(leading, BoxColumns) else ()
+        lists = (f"{OBJECTS_COLUMN}.{leading_columns.BOXES}",) if objects else ()
+        sides = leading.names if isinstance(leading, BoxColumns) else lists
         for name, kind in self._choices.columns.items():
             if kind in LIST_FORMS and sides != (name,):
                 raise LabelTableError(

@@ -31,6 +31,7 @@ _INTEGERS = re.compile(r"\d+( \d+)*")
 _PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
 _FLAGS = frozenset(["0", "1", "0.", "1.", "0.0", "1.0"])
 _MISSING = frozenset(["nan", "NaN", "<NA>", "#N/A", "N/A", "null", "NULL", "?"])
+_LIST = re.compile(r"\[|\W*[^\W\d]")
 _MARKS = str.maketrans(dict.fromkeys("[],;", " "))
 _GAPS = re.compile(r"[\s_-]+")
 _QUANTITY = re.compile(
@@ -211,7 +212,8 @@ KINDS = (
     ),
     Kind(
         "bracketed_lists",
-        partial(_mostly, lambda name: name[:1] + name[-1:] in cells.LISTS),
+        # in parentheses, numbers are intervals such as (0, 2)
+        partial(_mostly, lambda name: name[:1] + name[-1:] in cells.LISTS and _LIST.match(name)),
         "{n} of {of} look like lists in brackets ({some}), each of which would be a class.",
         option="list_column",
         value=cells.BRACKETS,
