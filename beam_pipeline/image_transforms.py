@@ -40,10 +40,11 @@ from beam_pipeline.transforms.samples import (
     ReadLabels,
     SampleReader,
     batched,
+    check_choice,
     columns_of,
     dead_letter,
 )
-from beam_pipeline.transforms.shuffled import IF_EXISTS, ON_ERROR, check_choice, in_arguments
+from beam_pipeline.transforms.shuffled import IF_EXISTS, ON_ERROR, in_arguments
 from beam_pipeline.work import label_columns, writing
 from beam_pipeline.work.labels import Labelling
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome

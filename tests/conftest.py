@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import re
 import tempfile
@@ -44,6 +45,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                     f"{item.nodeid} is marked {name}, but CI would not find it: write "
                     f"`pytest.mark.{name}` in its file"
                 )
+
+
+def pytest_collection_finish() -> None:
+    """Spares collections of garbage what is imported by now, TensorFlow and Beam, and makes them rarer."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.fixture(scope="session", autouse=True)

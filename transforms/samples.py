@@ -205,6 +205,12 @@ class ReadLabels(beam.PTransform):
         return LabelRows(read[ROWS] | "Rows" >> rows, read[DEAD_LETTERS] | "Bad" >> public_bad())
 
 
+def check_choice(argument: str, value: str, choices: Sequence[str]) -> None:
+    """Raises UsageError if the value of an argument is not one of its choices."""
+    if value not in choices:
+        raise UsageError(f"{argument} is {value!r}, expected one of {', '.join(choices)}")
+
+
 Labels = Mapping[str, Any] | ReadLabels
 
 
@@ -256,8 +262,7 @@ class JoinLabels(beam.PTransform):
           ValueError: in `expand`: a PCollection is unbounded.
         """
         super().__init__()
-        if unlabelled not in UNLABELLED:
-            raise UsageError(f"unlabelled is {unlabelled!r}, expected {', '.join(UNLABELLED)}")
+        check_choice("unlabelled", unlabelled, UNLABELLED)
         self._labels = labels
         self._key, self._split, self._unlabelled = key, split, unlabelled
         if labels is None or isinstance(labels, Mapping):
@@ -276,9 +281,7 @@ class JoinLabels(beam.PTransform):
             columns, merger = LabelColumns((ANY_LABELS,)), RowMerger()
         keep = columns.keeping if self._unlabelled == "keep" else None
         if self._unlabelled != "auto":
-            merger = RowMerger(
-                merger.repeated, None, merger.complete, merger.by_folder, merger.unique
-            )
+            merger = replace(merger, unnamed=None)
         typed = replace(columns, columns=keep.label_columns) if keep else columns
         row_of = _RowOf(self._key, self._split, None if self._labels is None else typed)
         images = batched(inputs[IMAGES], "Images", ImageBatch, _image)
@@ -374,8 +377,14 @@ class _RowOf:
         row = element
         if not all(hasattr(element, name) for name in LabelRow._fields):
             given = element._asdict() if hasattr(element, "_asdict") else element
+            problem = ""
             if not isinstance(given, Mapping) or not given.get(self.key):
                 problem = f"{excerpt(element)} does not name its image in a field {self.key!r}"
+            elif self.split and self.split not in given:
+                problem = (
+                    f"{excerpt(element)} lacks the field {self.split!r}, which names the split"
+                )
+            if problem:
                 return row_dead_letter(Stage.LABELS, "", Reason.BAD_ROW, problem, "", 0)
             split = str(given.get(self.split) or "") if self.split else ""
             left = {name: v for name, v in given.items() if name not in (self.key, self.split)}

@@ -98,6 +98,15 @@ def once(key: Hashable, read: Callable[[], _Value]) -> _Value:
     return value
 
 
+def remember(root: str, names: Sequence[str]) -> Folder:
+    """Remembers the files in an archive as if it were a folder, while `remembered` is in force; returns it."""
+    shown = sorted({name for name in names if not _HIDDEN.search(name)})
+    folders = _by_folder(root, shown)
+    if (known := _remembered.get()) is not None:
+        known.update(folders)
+    return folders[root]
+
+
 def names_in(folder: str) -> Folder:
     """Returns the names in a folder; none if it does not exist or cannot be read."""
     path = folder.rstrip("/") or "/"

@@ -271,7 +271,8 @@ def inspect_boxes(
         form = given
     elif len(names) == 1 and all(c > a and d > b for a, b, c, d in filter(None, boxes)):
         form = CORNERS
-    pixels, mixed = _unit(boxes)
+    lengths = [length for name in size for length in _floats(rows.cells(name)) if length]
+    pixels, doubt = _unit(boxes, may_be_percent=max(lengths, default=math.inf) > _PERCENT)
     rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
     if size and _is_of_boxes(boxes, rows, size, form, rounded):
         size = ()
@@ -296,25 +297,9 @@ def inspect_boxes(
         several_rows=True,
         note=f"rows are objects: {form} of a box in {unit} from {', '.join(names)}{only}; --columns {plain} keeps them as "
         f"plain columns{further_columns.note_on_object_files(columns)}",
-        question=_percent_question(names, [_TO_CORNERS[form](*box) for box in filter(None, boxes)])
-        or _question(names, form, values, kinds, mixed=mixed, given=bool(given)),
+        question=_question(names, form, values, kinds, doubt=doubt, given=bool(given)),
         names=names,
         form=form,
-    )
-
-
-def _percent_question(
-    names: Sequence[str], corners: Sequence[_Numbers]
-) -> questions.Question | None:
-    """Asks about boxes in pixels with decimals, none of them beyond 100."""
-    largest = max(map(max, corners), default=0)
-    decimals = sum(not number.is_integer() for box in corners for number in box)
-    if len(corners) < _MANY or not (_PERCENT / 2 < largest <= _PERCENT) or decimals <= len(corners):
-        return None
-    return questions.Question(
-        "percent_of_boxes",
-        f"boxes are read as pixels, although no number ({', '.join(names)}) is beyond 100 and most have decimals: they may "
-        "be percent of the image's size, as Label Studio writes. Divide them by 100; if they are pixels, give --yes",
     )
 
 
@@ -324,26 +309,16 @@ def _question(
     values: Mapping[str, Sequence[Any]],
     kinds: Mapping[str, schema.ColumnKind | None],
     *,
-    mixed: bool,
+    doubt: str,
     given: bool,
 ) -> questions.Question | None:
     """The guess about the boxes that is not safe, or None; beside angles, a box is hardly upright."""
-    if mixed:
-        return questions.Question(
-            "units_of_boxes",
-            f"some boxes look like pixels and others like fractions of the image ({', '.join(names)}); all "
-            "are read as pixels. Write them in one unit",
-        )
+    if doubt:
+        where = f"All boxes are read as pixels ({', '.join(names)}), although"
+        return questions.Question("units_of_boxes", f"{where} {doubt}")
     lists = [] if given or len(names) > 1 else [*filter(_items_or_none, values[names[0]])]
     if lists and (form == CORNERS or not all(map(_is_bracketed, lists))):
-        larger = "since the last two numbers of each are the larger ones, " * (form == CORNERS)
-        return questions.Question(
-            "corners_or_sizes",
-            f"the lists in {names[0]} may be xmin, ymin, xmax, ymax, {larger}or xmin, ymin, width, height.",
-            "If they are width and height, as in COCO:",
-            {"columns": {names[0]: "xywh"}},
-            (("If they are a second corner:", {"columns": {names[0]: "xyxy"}}),),
-        )
+        return leading_columns.corners_question(names[0], larger=form == CORNERS)
     for name, cells in values.items():
         if _bare(name) in _ANGLES and name not in kinds and any(map(_float_of, cells)):
             return questions.Question(
@@ -416,8 +391,8 @@ def _is_of_boxes(
     return outside
 
 
-def _unit(boxes: Sequence[_Numbers | None]) -> tuple[bool, bool]:
-    """Returns (boxes are in pixels, rows disagree), judged by the range of the values.
+def _unit(boxes: Sequence[_Numbers | None], *, may_be_percent: bool) -> tuple[bool, str]:
+    """Returns (boxes are in pixels, why they may not be), judged by the range of the values.
 
     Values beyond the range of fractions mean pixels. In a box of fractions no value exceeds one,
     and at least one is not a whole number.
@@ -430,9 +405,17 @@ def _unit(boxes: Sequence[_Numbers | None]) -> tuple[bool, bool]:
             small += 1
         else:
             fractions += 1
-    if pixels:
-        return True, bool(fractions)
-    return not (fractions or small), False
+    if fractions and pixels:
+        return True, "some look like fractions of the image. Write them in one unit."
+    numbers = [number for box in filter(None, boxes) for number in box]
+    decimals = sum(not number.is_integer() for number in numbers)
+    may_be_percent = may_be_percent and pixels >= _MANY and 2 * decimals > len(numbers)
+    if may_be_percent and _PERCENT / 2 < max(numbers) <= _PERCENT:
+        return True, (
+            "no number is beyond 100 and most have decimals, as percent of the image's size, which Label Studio writes. "
+            "Divide percent by 100."
+        )
+    return bool(pixels) or not (fractions or small), ""
 
 
 def _object_kind(cells: Sequence[Any], empty: Sequence[bool]) -> schema.ColumnKind | None:

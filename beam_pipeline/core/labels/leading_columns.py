@@ -22,7 +22,7 @@ Objects in a cell of JSON are lists of boxes, classes and other values, one item
 
     {"bbox": [[x, y, width, height], ...], "categories": [...], "area": [...]}
 
-Boxes are in pixels from the upper left corner. A list of dicts, one per object, is equivalent.
+Boxes are in pixels from the upper left corner; `--columns objects.bbox:xyxy` makes them two corners. A list of dicts, one per object, is equivalent.
 Source: https://huggingface.co/docs/datasets/image_dataset#object-detection
 """
 
@@ -52,7 +52,8 @@ _ZERO = frozenset(("0", "0.0", "false", "False", "FALSE"))
 _MINUS = frozenset(("-1", "-1.0"))  # in place of 0, in CelebA's attributes
 _SHOWN_NAMES = 5
 
-_BOXES = "bbox"
+BOXES = "bbox"
+_MANY = 10  # boxes
 
 Parsed = tuple[Sequence[Sequence[Any]], Mapping[int, str]]
 """The values of each column, and row -> what is wrong with it."""
@@ -229,10 +230,12 @@ class ObjectLists(LeadingColumns):
     Attributes:
       column: name of the column.
       categories: name of the list of classes.
+      corners: whether boxes are two corners, not a corner and the size.
     """
 
     column: str
     categories: str
+    corners: bool
 
     def parse(self, rows: table_rows.TableRows) -> Parsed:
         """Returns the objects of each row, as one list for each of `columns`."""
@@ -247,19 +250,18 @@ class ObjectLists(LeadingColumns):
 
 def has_objects(values: Sequence[Any]) -> bool:
     """True if the cells of a column contain objects with boxes."""
-    return any(_BOXES in lists for lists in map(_lists_of, values) if lists)
+    return any(BOXES in lists for lists in map(_lists_of, values) if lists)
 
 
-def inspect_objects(
-    column: str, values: Sequence[Any], kinds: Mapping[str, schema.ColumnKind | None]
-) -> ObjectLists:
+def inspect_objects(column: str, values: Sequence[Any], declared: Mapping[str, str]) -> ObjectLists:
     """Decides how the lists of each object are read.
 
     Args:
       column: name of the column.
       values: its cells at the beginnings of the files.
-      kinds: "<column>.<list>" -> its kind, or None to leave it out, for those given by the user.
+      declared: "<column>.<list>" -> its type in --columns.
     """
+    kinds = {name: schema.KIND_NAMES.get(kind) for name, kind in declared.items()}
     items: dict[str, list[Any]] = {}
     no_lists: dict[str, None] = {}
     for name, cell in (
@@ -273,8 +275,8 @@ def inspect_objects(
         (name for name in schema.CATEGORY_NAMES if name in items), schema.CATEGORY_NAMES[0]
     )
     columns = list(schema.object_columns(pixels=True))
-    left_out = [f"{column}.{name}" for name in no_lists if name not in (_BOXES, categories)]
-    for name in [name for name in items if name not in (*no_lists, _BOXES, categories)]:
+    left_out = [f"{column}.{name}" for name in no_lists if name not in (BOXES, categories)]
+    for name in [name for name in items if name not in (*no_lists, BOXES, categories)]:
         chosen = f"{column}.{name}"
         if chosen not in kinds and any(map(is_nested, items[name])):
             left_out.append(chosen)
@@ -284,14 +286,35 @@ def inspect_objects(
     classes = items.get(categories, [])
     integers = sum(map(typed_json.is_integer, classes))
     note = f"left out, since it is not one value an object: {', '.join(left_out)}"
+    name, boxes = f"{column}.{BOXES}", items.get(BOXES, [])
+    larger = len(boxes) >= _MANY and all(map(_has_larger_end, boxes))
     return ObjectLists(
         column=column,
         used=(column,),
         categories=categories,
         integer_classes=bool(classes) and integers >= NEARLY_ALL * len(classes),
+        corners=declared.get(name) == schema.LIST_FORMS[0],
         columns=tuple(columns),
         note=note if left_out else "",
+        question=corners_question(name, larger=True) if larger and name not in declared else None,
     )
+
+
+def corners_question(name: str, *, larger: bool) -> questions.Question:
+    """Asks what the lists of four numbers of a column are; `larger` if the last two are the larger ones."""
+    reason = "since the last two numbers of each are the larger ones, " * larger
+    return questions.Question(
+        "corners_or_sizes",
+        f"the lists in {name} may be xmin, ymin, xmax, ymax, {reason}or xmin, ymin, width, height.",
+        "If they are width and height, as in COCO:",
+        {"columns": {name: "xywh"}},
+        (("If they are a second corner:", {"columns": {name: "xyxy"}}),),
+    )
+
+
+def _has_larger_end(box: Any) -> bool:
+    is_box = isinstance(box, list) and len(box) == 4 and all(map(typed_json.is_finite, box))
+    return is_box and box[2] > box[0] and box[3] > box[1]
 
 
 def list_names(column: str, values: Sequence[Any]) -> list[str]:
@@ -313,8 +336,8 @@ def parse_objects(value: Any, objects: ObjectLists, line: int) -> tuple[referenc
     """
     lists = _lists_of(value)
     if lists is None:
-        raise BadCellError(f"{excerpt(value)} is not an object with the lists {_BOXES}, ...")
-    names = [_BOXES, objects.categories, *(column.name for column in objects.columns[2:])]
+        raise BadCellError(f"{excerpt(value)} is not an object with the lists {BOXES}, ...")
+    names = [BOXES, objects.categories, *(column.name for column in objects.columns[2:])]
     parsed: list[tuple[Any, ...]] = []
     for name, column in zip(names, objects.columns, strict=True):
         items = [] if lists.get(name) is None else lists[name]
@@ -326,13 +349,14 @@ def parse_objects(value: Any, objects: ObjectLists, line: int) -> tuple[referenc
         for number, item in enumerate(items, 1):
             try:
                 is_box = column.kind is schema.ColumnKind.BOX
-                values.append(_box(item, line) if is_box else _single(item, single, integers))
+                value = _box(item, line, objects) if is_box else _single(item, single, integers)
+                values.append(value)
             except BadCellError as error:
                 raise BadCellError(f"{name}: item {number}: {error}") from error
         parsed.append(tuple(values))
         if len(values) != len(parsed[0]):
             raise BadCellError(
-                f"{_BOXES} has {len(parsed[0])} items, {name} has {len(values)}; expected one an object"
+                f"{BOXES} has {len(parsed[0])} items, {name} has {len(values)}; expected one an object"
             )
     return tuple(parsed)
 
@@ -349,11 +373,11 @@ def _lists_of(value: Any) -> Mapping[str, Any] | None:
     return None
 
 
-def _box(item: Any, line: int) -> references.Box:
+def _box(item: Any, line: int, objects: ObjectLists) -> references.Box:
     if not isinstance(item, list) or len(item) != 4 or not all(map(typed_json.is_finite, item)):
         raise BadCellError(f"{excerpt(item)} is not [x, y, width, height] in pixels")
     x, y, width, height = map(float, item)
-    return x, y, x + width, y + height, line
+    return (x, y, width, height, line) if objects.corners else (x, y, x + width, y + height, line)
 
 
 def _single(item: Any, column: schema.Column, integers: bool) -> references.LabelValue:

@@ -437,26 +437,25 @@ def _lines(file: BinaryIO, encoding: str, table: LabelTable, first_line: int) ->
                 problem = _json_problem(fields, record, encoding)
             except (ValueError, RecursionError) as error:
                 problem = f"not JSON: {reason_of(error)}"
-        elif not problem and table.format is Format.BOXED and (objects := boxed_objects(record)):
-            yield from ((line, cells, "") for cells in objects)
-            continue
         elif not problem:
-            fields = split_line(record, table)
+            *before, fields = cells_of_line(record, table) or ((),)
+            yield from ((line, cells, "") for cells in before)
             if len(fields) != len(table.header):
                 problem = f"names no image and its label: {excerpt(record.strip())}"
         yield line, fields, problem
     text.detach()
 
 
-def split_line(line: str, table: LabelTable) -> Sequence[str]:
-    """Returns the cells of a line of a list; of another number if the line does not fit."""
+def cells_of_line(line: str, table: LabelTable) -> Sequence[Sequence[str]]:
+    """Returns the cells of each row of a line of a list; of another number if the line does not fit."""
+    if table.format is Format.BOXED:
+        return boxed_objects(line)
     if table.format is Format.NAMES:
-        line = line.strip()
-        return [line] if len(table.header) == 1 else line.split(maxsplit=1)
+        return [line.strip().split(maxsplit=1) if len(table.header) > 1 else [line.strip()]]
     if table.format is Format.SPACED:
-        return name_and_label(line)
+        return [name_and_label(line)]
     caption = _NUMBERED.fullmatch(line)
-    return caption.groups() if caption else ()
+    return [caption.groups()] if caption else []
 
 
 def boxed_objects(line: str) -> Sequence[Sequence[str]]:

@@ -216,7 +216,7 @@ class _Inspection:
         objects: leading_columns.ObjectLists | None = None
         cells, columns = values.get(OBJECTS_COLUMN, ()), list(filter(None, values))
         if leading_columns.has_objects(cells) and choices.columns.get(OBJECTS_COLUMN) != SKIP_KIND:
-            objects = leading_columns.inspect_objects(OBJECTS_COLUMN, cells, choices.kinds_by_name)
+            objects = leading_columns.inspect_objects(OBJECTS_COLUMN, cells, choices.columns)
             columns += leading_columns.list_names(OBJECTS_COLUMN, cells)
         leads = objects.column if objects else ""
         for problem in choice_problems(choices, columns, self._keys, self._points, leads):
@@ -336,7 +336,8 @@ class _Inspection:
         leading: leading_columns.LeadingColumns = (
             objects or self._boxes(names) or self._one_hot(names)
         )
-        sides = leading.names if isinstance(leading, BoxColumns) else ()
+        lists = (f"{OBJECTS_COLUMN}.{leading_columns.BOXES}",) if objects else ()
+        sides = leading.names if isinstance(leading, BoxColumns) else lists
         for name, kind in self._choices.columns.items():
             if kind in LIST_FORMS and sides != (name,):
                 raise LabelTableError(
@@ -354,14 +355,16 @@ class _Inspection:
         if not sides or of_regions or not forms.issubset(LIST_FORMS):
             return None
         label = "" if choices.label_column == NO_LABEL_COLUMN else choices.label_column
-        for name in sides if len(sides) > 1 else ():
-            cells = filled(values[name])
-            if cells and infer_kind(cells) is ColumnKind.BYTES:
-                raise LabelTableError(
-                    f"{self._where}: the columns {', '.join(sides)} are called like sides of boxes, but {name!r} contains "
-                    f"texts such as {excerpt(cells[0])}. Write numbers; or --columns {shlex.quote(f'{name}:str')} keeps all "
-                    "as plain columns"
-                )
+        cells = {name: filled(values[name]) for name in sides if len(sides) > 1}
+        texts = [name for name in cells if infer_kind(cells[name] or [0]) is ColumnKind.BYTES]
+        if texts and not re.match(r"[+-]?\d", text_of(cells[texts[0]][0])):
+            return None
+        if texts:
+            raise LabelTableError(
+                f"{self._where}: the columns {', '.join(sides)} are called like sides of boxes, but {texts[0]!r} contains "
+                f"texts such as {excerpt(cells[texts[0]][0])}. Write numbers; or --columns {shlex.quote(f'{texts[0]}:str')} "
+                "keeps all as plain columns"
+            )
         further = [name for name in names if name not in sides]
         if not label and choices.label_column != NO_LABEL_COLUMN:
             label = _usual_label(further) or class_name_column(further)

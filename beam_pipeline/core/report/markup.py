@@ -209,7 +209,7 @@ def lengths(
 
 def aspects(counts: Mapping[int | str, int]) -> Counts:
     """Counts of width / height."""
-    edges = [f"{edge:.2f}" for edge in ASPECTS]
+    edges = [f"{aspect:.2f}" for aspect in ASPECTS]
     between = map(" to ".join, pairwise(edges))
     return _from_first_to_last(counts, [f"less than {edges[0]}", *between, f"{edges[-1]} or more"])
 
