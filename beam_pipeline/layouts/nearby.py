@@ -23,13 +23,14 @@ from beam_pipeline.core.labels import schema, table_rows
 from beam_pipeline.core.labels.cells import text_of
 from beam_pipeline.core.labels.mask_names import find_names
 from beam_pipeline.core.labels.tables import inspect_tables
-from beam_pipeline.core.listing.filters import TABLES, TEXTS, UNREAD, kind_of
+from beam_pipeline.core.listing.filters import TABLES, TEXTS, UNREAD, ImageRoot, kind_of
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.layouts import heads, named_files, pairs, registry, tree
 from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import Layout, SourceOptions
+from beam_pipeline.layouts.paths import first_entries
 from beam_pipeline.storage import files
 
 _LABELS_IN_NAME = re.compile("annot|label|xml")
@@ -298,7 +299,7 @@ def class_doubts(options: SourceOptions) -> list[Question]:
         )
         return [question("part_of_data_set", reason, images=paths, layout=name)]
     below = _recognised(here.folders, options)
-    if below:
+    if below and below[0].layout.name != "masks":  # whose folders are named below
         layout = below[0].layout.name
         paths = tuple(path for s in below if s.layout.name == layout for path in s.options.images)
         reason = (
@@ -308,6 +309,21 @@ def class_doubts(options: SourceOptions) -> list[Question]:
         return [question("data_sets_below", reason, images=paths, layout=layout)]
     ignored = [*ignored_label_files(here, typed), *pairs.masks_among(tree.tree(here), typed)]
     return ignored or [*pairs.same_names(here, typed)]
+
+
+def archive_doubts(roots: Sequence[ImageRoot]) -> Iterator[Question]:
+    """Asks where masks or parts of samples in archives would become images of classes."""
+    members: dict[str, list[str]] = {}
+    for root, entry in first_entries([root for root in roots if root.archive]):
+        members.setdefault(root.uri, []).append(entry.name)
+    for uri, names in members.items():
+        here = tree.remember(uri, names)
+        typed = os.path.relpath(uri)
+        doubts = [*pairs.masks_among(tree.tree(here), typed)] or pairs.same_names(here, typed)
+        for doubt in doubts:
+            advice = "Unpack the archive, and the run suggests options for them. If all are images of classes:"
+            yield question(doubt.id, doubt.reason, advice, layout="class_folders")
+            return
 
 
 def ignored_label_files(here: tree.Folder, typed: str) -> list[Question]:

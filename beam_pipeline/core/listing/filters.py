@@ -300,7 +300,9 @@ class ListingFilter:
             return False
         if self._patterns:
             if any(pattern.fullmatch(key) for pattern in self._patterns):
-                return True
+                is_shard = kind_of(key) == _SHARD
+                self.ignored.update([_SHARD] * is_shard)
+                return not is_shard
             if kind_of(key) and ("/" not in key or self.can_hold(key[: key.rfind("/")])):
                 self._see(key, uri)
             return False
