@@ -15,6 +15,8 @@ from beam_pipeline.core import errors, uris
 from beam_pipeline.terminal import complain, draw
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+EXIT_UNREAD = 141
+"""Nobody reads the output: the code that shells give to a program that SIGPIPE ends."""
 EXIT_OUTAGE = 75
 """Storage or an engine did not answer for minutes: the same command may succeed later (EX_TEMPFAIL of sysexits.h)."""
 _WIDEST_HELP = 100  # columns; prose in longer lines is hard to read
@@ -56,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if errors.is_outage(error):
             return EXIT_OUTAGE
         return EXIT_USAGE if isinstance(error, errors.UsageError) else EXIT_FAILED
-    except BrokenPipeError:  # the reader of our output is gone (`... | head`)
-        return EXIT_DONE
+    except BrokenPipeError:  # `... | head`: our work may not be done
+        return EXIT_UNREAD
     except OSError as error:  # of a file or a service, and no other error tells of it
         complain(f"{PROGRAM}: error: {error.filename or 'a service'}: {error.strerror or error}")
         is_outage = isinstance(error, (TimeoutError, ConnectionError))
@@ -66,10 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> bool:
-    if (
-        _COMPLETING in os.environ
-    ):  # writes the completions of a line for the shell, and ends the process
-        import argcomplete
+    if _COMPLETING in os.environ:
+        import argcomplete  # writes the completions of a line for the shell, and ends the process
 
         named = COMMANDS.keys() & set(os.environ.get("COMP_LINE", "").split())
         argcomplete.autocomplete(_parser(named), always_complete_options=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 import sys
@@ -77,7 +78,8 @@ def checked_config(
     for root in config.source.roots:
         files.check_readable(root.uri)
     if shows:
-        say(*understanding(config.source, why))
+        with contextlib.suppress(BrokenPipeError):  # a conversion needs no reader
+            say(*understanding(config.source, why))
     check_questions(config)
     return config
 

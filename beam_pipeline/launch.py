@@ -247,8 +247,8 @@ class Run:
                 terminal.say(f"{folder} is up to date: {names} had to be written")
                 return
             summary.print_summary(self.config, seconds)
-        except BrokenPipeError:  # the reader of our output has gone
-            raise
+        except BrokenPipeError:  # the reader of our output has gone, the data set is complete
+            pass
         except OSError as error:
             raise OutputError(
                 f"{folder} contains a complete data set, which cannot be read to sum it up: "

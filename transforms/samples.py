@@ -162,11 +162,11 @@ class ReadLabels(beam.PTransform):
             )
         given = {**({"layout": layout} if layout != "table" else {}), "images": images}
         self._given = {name: value for name, value in (given | options).items() if value}
-        if not (labels := paths_of(tables)):
-            raise UsageError("ReadLabels is given no label file, expected a path or several")
         with speaking_of_arguments():
-            typed = {"images": paths_of(images), "labels": labels, **options}
+            typed = {"images": images, "labels": tables, **options}
             self._options = ConvertOptions.of_python(typed).source
+        if not self._options.labels:
+            raise UsageError("ReadLabels is given no label file, expected a path or several")
 
     def command(self, **changes: Any) -> str:
         """The call that gives these arguments with others in their place."""
@@ -203,6 +203,12 @@ class ReadLabels(beam.PTransform):
         read = pipeline | "ReadFiles" >> ReadLabelFiles(labels=labels, spread=True)
         rows = beam.FlatMap(_public_rows, self.columns).with_output_types(LabelRow)
         return LabelRows(read[ROWS] | "Rows" >> rows, read[DEAD_LETTERS] | "Bad" >> public_bad())
+
+
+def check_choice(argument: str, value: str, choices: Sequence[str]) -> None:
+    """Raises UsageError if the value of an argument is not one of its choices."""
+    if value not in choices:
+        raise UsageError(f"{argument} is {value!r}, expected one of {', '.join(choices)}")
 
 
 Labels = Mapping[str, Any] | ReadLabels
@@ -256,8 +262,7 @@ class JoinLabels(beam.PTransform):
           ValueError: in `expand`: a PCollection is unbounded.
         """
         super().__init__()
-        if unlabelled not in UNLABELLED:
-            raise UsageError(f"unlabelled is {unlabelled!r}, expected {', '.join(UNLABELLED)}")
+        check_choice("unlabelled", unlabelled, UNLABELLED)
         self._labels = labels
         self._key, self._split, self._unlabelled = key, split, unlabelled
         if labels is None or isinstance(labels, Mapping):
@@ -276,9 +281,7 @@ class JoinLabels(beam.PTransform):
             columns, merger = LabelColumns((ANY_LABELS,)), RowMerger()
         keep = columns.keeping if self._unlabelled == "keep" else None
         if self._unlabelled != "auto":
-            merger = RowMerger(
-                merger.repeated, None, merger.complete, merger.by_folder, merger.unique
-            )
+            merger = replace(merger, unnamed=None)
         typed = replace(columns, columns=keep.label_columns) if keep else columns
         row_of = _RowOf(self._key, self._split, None if self._labels is None else typed)
         images = batched(inputs[IMAGES], "Images", ImageBatch, _image)
@@ -379,7 +382,9 @@ class _RowOf:
                 return row_dead_letter(Stage.LABELS, "", Reason.BAD_ROW, problem, "", 0)
             split = str(given.get(self.split) or "") if self.split else ""
             left = {name: v for name, v in given.items() if name not in (self.key, self.split)}
-            row = LabelRow(str(given[self.key]), left, split)
+            known = not self.split or self.split in given
+            problem = "" if known else f"the row lacks the field {self.split!r} of the split"
+            row = LabelRow(str(given[self.key]), left, split, problem=problem)
         values: tuple[Any, ...] = (None,) * len(self.columns.columns if self.columns else (0,))
         problem = row.problem
         try:

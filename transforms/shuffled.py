@@ -36,6 +36,7 @@ from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptio
 from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, stage
 from beam_pipeline.transforms.output import PrepareFolder, WriteResult
 from beam_pipeline.transforms.planning import group_by_shard, plan_shards
+from beam_pipeline.transforms.samples import check_choice
 from beam_pipeline.transforms.writing import WriteDataset
 from beam_pipeline.work import finishing, job, output_folder
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
@@ -52,6 +53,7 @@ _FILE_BYTES = 64 << 20  # of records in a file of the job
 _RANGE_SAMPLES, _RANGE_BYTES = 50_000, 128 << 20  # of a range of hashes, which one worker sorts
 
 _WORDS = {
+    "another --output": "another path",
     "--output ": "",
     "--resume": 'if_exists="resume"',
     "--overwrite": 'if_exists="overwrite"',
@@ -71,12 +73,6 @@ def in_arguments(message: str) -> str:
 
 def _of_records(message: str) -> str:
     return in_arguments(message).replace("listed image", "record")
-
-
-def check_choice(argument: str, value: str, choices: Sequence[str]) -> None:
-    """Raises UsageError if the value of an argument is not one of its choices."""
-    if value not in choices:
-        raise errors.UsageError(f"{argument} is {value!r}, expected one of {', '.join(choices)}")
 
 
 _FAILURES = errors.FailurePolicy(reword=_of_records)
@@ -145,13 +141,13 @@ class WriteToShuffledTFRecord(beam.PTransform):
         typed = {"splits": splits or None, "num_shards": num_shards, "shard_size": shard_size}
         with speaking_of_arguments():
             options = ConvertOptions.of_python({**typed, "seed": seed}).splits
-        folder, fractions = files.canonical(os.fspath(path)), options.fractions
+        folder = files.canonical(os.fspath(path))
         self._overwrite = if_exists == "overwrite"
         self._exact = exact_sizes
         self._reader = RecordReader(
             key=key,
             split=split,
-            fractions=fractions,
+            fractions=options.fractions,
             seed=options.seed,
             class_names=class_names,
             features=None if features is None else feature_entries(features),
@@ -166,7 +162,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
         self._wishes = PlanRequest(
             name=name or dataset_name(folder),
             shards=options.shards,
-            splits=[name for name, _ in fractions.fractions] if fractions else (),
+            splits=options.split_names,
             record_format=formats.record_format(compression, format),
             max_bad_fraction=1.0 if on_error == "collect" else 0.0,
             numbering=class_numbering(class_names),

@@ -214,7 +214,7 @@ class Refusal(NamedTuple):
 
     error: str
     message: str
-    ids: Sequence[str] = ()
+    ids: tuple[str, ...] = ()
 
     @classmethod
     def from_error(cls, error: ConversionError, cause: Exception | None = None) -> Refusal:

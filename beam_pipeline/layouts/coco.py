@@ -11,7 +11,7 @@ from dataclasses import replace
 from beam_pipeline.core import errors, text
 from beam_pipeline.core.labels import classes, schema
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.listing.folders import FOLDER
+from beam_pipeline.core.listing.folders import FOLDER, named_split
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.layouts import entries, tree
@@ -389,17 +389,20 @@ def image_folder(uri: str, roots: Sequence[ImageRoot]) -> str:
     """Returns the folder of the images of a file, if it is one of the folders to list.
 
     Two splits may have images with the same names: those of annotations/instances_val2017.json are in
-    val2017/ or images/val2017/ beside annotations/.
+    val2017/ or images/val2017/ beside annotations/, those of val.json in val/ beside it, and those of
+    val/labels.json in val/, val/images/ or val/data/.
     """
     folder, name = posixpath.split(uri)
-    stem = posixpath.splitext(name)[0]
+    stem, base = posixpath.splitext(name)[0], posixpath.dirname(folder)
     prefix = next((p for p in (*_ALL_TASKS, _PANOPTIC) if stem.startswith(p)), "")
-    if posixpath.basename(folder) != ANNOTATIONS or not prefix:
-        return ""
-    base = posixpath.dirname(folder)
-    for parent in (base, f"{base}/images"):
-        images = f"{parent}/{stem.removeprefix(prefix)}"
+    split = stem.removeprefix(prefix)
+    places = [
+        f"{parent}/{split}" for parent in (base, f"{base}/images", folder, f"{folder}/images")
+    ]
+    if not prefix and not named_split(split):
+        places = [folder, f"{folder}/images", f"{folder}/data"] if split_of(uri) else []
+    for images in places:
         listed = any(f"{images}/".startswith(f"{root.uri}/") for root in roots)
-        if listed and tree.has_folder(images):
+        if listed and tree.has_folder(images) and tree.names_in(images).images:
             return images
     return ""

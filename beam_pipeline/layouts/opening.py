@@ -48,7 +48,9 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
         )
     _check_options(options, layout, why)
     source = layout.open(options)
-    doubts = nearby.class_doubts(options) if guessed and layout.name == _DEFAULT_LAYOUT else []
+    doubts: list[Question] = []
+    if guessed and layout.name == _DEFAULT_LAYOUT:
+        doubts = nearby.class_doubts(options) or [*nearby.archive_doubts(source.roots)]
     doubts = [_with_working_command(question, options) for question in doubts]
     ignored = doubts or [q for q in source.questions if q.id == LABEL_FILES_IGNORED]
     archives = any(root.archive for root in source.roots)
@@ -93,7 +95,7 @@ def _with_working_command(question: Question, options: SourceOptions) -> Questio
         changes: dict[str, Any] = {
             name: {**getattr(options, name), **value} if isinstance(value, Mapping) else value
             for name, value in answer.items()
-            if name != "layout"
+            if hasattr(options, name)
         }
         try:
             there = dataclasses.replace(options, **changes)

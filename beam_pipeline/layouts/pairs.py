@@ -43,7 +43,14 @@ _ROLES = re.compile(
 )
 """Words in names of folders with the parts of pairs; but for single letters, in lower case."""
 
-_OF_IMAGE = re.compile(r"(.+)([_\- ](?:mask|seg|segmentation|gt))", re.IGNORECASE)
+_OF_IMAGE = re.compile(
+    r"(.+)([_\- ](?:mask(?!ed)[a-z]*|seg|segmentation|gt|label|anno|annotation|depth[a-z]*|thumb(?:nail)?))",
+    re.IGNORECASE,
+)
+"""A name of an image, and what the name of a mask, a depth or a thumbnail beside it has after it."""
+
+_OF_PICTURE = re.compile(r"[_\- ](?:depth|thumb)", re.IGNORECASE)
+_LAST_WORD = re.compile(r"[_\- ][a-z]+$", re.IGNORECASE)
 _ENOUGH_NAMES = 3  # that are the same in several folders, but not by chance
 _MOST_FOLDERS = 300
 _EXAMPLES = 3
@@ -242,27 +249,49 @@ def _column(name: str, files_of: filters.ImageRoot, kinds: Mapping[str, str]) ->
 
 def masks_among(inside: Sequence[tree.Folder], typed: str) -> Iterator[questions.Question]:
     """A question about files named like a mask of an image beside them, of at least half of the images."""
-    masks = []
-    for folder in inside:
-        stems = _stems(folder.images)
-        for stem, extension in map(os.path.splitext, folder.images):
-            match = _OF_IMAGE.fullmatch(stem)
-            if match and match[1] in stems:
-                masks.append((f"{folder.path}/{stem}{extension}", match[2], extension))
+    masks = [mask for folder in inside for mask in _named_like_others(folder)]
     images = sum(len(folder.images) for folder in inside) - len(masks)
     if not masks or 2 * len(masks) < images:
         return
-    mark, extension = Counter(mask[1:] for mask in masks).most_common(1)[0][0]
-    pattern = rf"(?:(?P<split>train|val|test)/)?(?P<label>.+)/.+(?<!{re.escape(mark)})[.]\w+"
-    yield questions.question(
-        "masks_among_images",
-        f"{text.counted(len(masks), 'file')} with names of masks, such as {label_files.typed_path(masks[0][0], typed)}, would be "
-        "images like those beside them.",
-        f"If folders are the classes, --label_from {shlex.quote(pattern)} leaves the masks out. If the masks "
-        "are the labels:",
-        images=(typed,),
-        masks=(f"{typed.rstrip('/')}/**/*{mark}{extension}",),
+    kinds = Counter((mark, extension) for _, mark, extension in masks)
+    marks = {mark.lower(): mark for mark, _ in kinds}
+    (mark, extension), _ = kinds.most_common(1)[0]
+    of_masks = not any(map(_OF_PICTURE.match, marks))
+    but = "".join(f"(?<!{re.escape(end)})" for end in marks.values() if end)
+    ending = r"[.]\w+" if all(marks) else f"[.](?!{extension[1:]}$)" + r"\w+"
+    pattern = rf"(?:(?P<split>train|val|test)/)?(?P<label>.+)/.+{but}{ending}"
+    reason = (
+        f"{text.counted(len(masks), 'file')} with names of {'masks' if of_masks else 'masks, depths or thumbnails'}, such as "
+        f"{label_files.typed_path(masks[0][0], typed)}, would be images like those beside them."
     )
+    advice = f"If folders are the classes, --label_from {shlex.quote(pattern)} leaves the masks out. If the masks are the labels:"
+    answer: dict[str, Any] = {
+        "images": (typed,),
+        "masks": (f"{typed.rstrip('/')}/**/*{mark}{extension}",),
+    }
+    if len(marks) > 1 or not of_masks:
+        advice, answer = (
+            "If folders are the classes, this leaves them out:",
+            {"label_from": pattern},
+        )
+    yield questions.question("masks_among_images", reason, advice, **answer)
+
+
+def _named_like_others(folder: tree.Folder) -> Iterator[tuple[str, str, str]]:
+    """(path, addition, extension) of each file called like another image in its folder, but for the addition.
+
+    A PNG beside a JPEG of its name has none.
+    """
+    names = [*map(os.path.splitext, folder.images)]
+    jpegs = {stem for stem, extension in names if extension.lower() in (".jpg", ".jpeg")}
+    images = {stem for stem, _ in names if not _OF_IMAGE.fullmatch(stem)}
+    images |= {_LAST_WORD.sub("", stem) for stem in images}
+    for stem, extension in names:
+        match = _OF_IMAGE.fullmatch(stem)
+        if match and match[1] in images:
+            yield f"{folder.path}/{stem}{extension}", match[2], extension
+        elif extension.lower() == ".png" and stem in jpegs:
+            yield f"{folder.path}/{stem}{extension}", "", extension
 
 
 def same_names(here: tree.Folder, typed: str) -> Iterator[questions.Question]:
@@ -293,6 +322,9 @@ def same_names(here: tree.Folder, typed: str) -> Iterator[questions.Question]:
         both = [f"{here.path}/{start}{name}{end}" for name in (*images, *masks)]
         image, mask = (label_files.typed_path(path, typed) for path in both)
         advice, answer = "", {"images": (image,), "masks": (mask,)}
+        if len(here.folders) > len(splits) and parent is not here:
+            pattern = rf"(?:.*?/)??(?P<label>[^/]+)/{re.escape(images[0])}/[^/]+"
+            further = (("If the folders around them are the classes:", {"label_from": pattern}),)
     elif parts and (scenes or _have_roles((parts.image, *parts.partners))):
         both = [parts.image, *parts.partners]
         described = text.enumerated(both, _EXAMPLES)

@@ -7,6 +7,7 @@ the listing continues after it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
@@ -95,6 +96,15 @@ def once(key: Hashable, read: Callable[[], _Value]) -> _Value:
         known[key] = read()
     value: _Value = known[key]
     return value
+
+
+def remember(root: str, names: Sequence[str]) -> Folder:
+    """Remembers the files in an archive as if it were a folder, while `remembered` is in force; returns it."""
+    shown = sorted({name for name in names if not _HIDDEN.search(name)})
+    folders = _by_folder(root, shown)
+    if (known := _remembered.get()) is not None:
+        known.update(folders)
+    return folders[root]
 
 
 def names_in(folder: str) -> Folder:
@@ -220,20 +230,18 @@ def _local(folder: str) -> Folder:
     images: list[str] = []
     other_files: list[str] = []
     folders: list[str] = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                name = entry.name
-                if name.startswith(".") or name == MACOS_FOLDER:
-                    continue
-                if entry.is_dir():
-                    folders.append(entry.path)
-                elif not _is_image(name):
-                    other_files.append(name)
-                elif len(images) < MOST_IMAGES:
-                    images.append(name)
-    except OSError:
-        pass  # reported by the listing of the images
+    # What cannot be read is reported by the listing of the images.
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if name.startswith(".") or name == MACOS_FOLDER:
+                continue
+            if entry.is_dir():
+                folders.append(entry.path)
+            elif not _is_image(name):
+                other_files.append(name)
+            elif len(images) < MOST_IMAGES:
+                images.append(name)
     return Folder(folder, tuple(sorted(images)), tuple(sorted(other_files)), tuple(sorted(folders)))
 
 

@@ -143,10 +143,6 @@ class TFRecordDataset(IterableDataset[Any]):
             yield from self._records(shards, part[read:])
             return
         rng = self._rng(epoch, self._rank, worker)
-        if not read:
-            buffer = list(self._records(shards, part[:size]))
-            yield from _shuffled(buffer, self._records(shards, part[size:]), rng)
-            return
         held, following = list(part[:size]), part[size:]
         drawn = min(read, len(following))
         for position in following[:drawn]:
@@ -176,9 +172,9 @@ class TFRecordDataset(IterableDataset[Any]):
                 yield record, shard.uri
 
     def _at(self, shards: Sequence[Shard], positions: Sequence[int]) -> Iterable[_Record]:
-        """The records at some positions, in their order."""
-        if not formats.has_jumps(self._record_format):
-            wanted = range(min(positions, default=0), max(positions, default=-1) + 1)
+        """The records at some positions, in their order; read one after another where they are."""
+        wanted = range(min(positions, default=0), max(positions, default=-1) + 1)
+        if len(wanted) == len(positions) or not formats.has_jumps(self._record_format):
             in_buffer = set(positions)
             records = zip(wanted, self._records(shards, wanted), strict=True)
             read = {position: record for position, record in records if position in in_buffer}

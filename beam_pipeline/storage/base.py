@@ -108,10 +108,8 @@ class FileSystem(ABC):
 
     def size_of(self, uri: str) -> int:
         """Returns the size of a file in bytes; -1 if it does not exist."""
-        try:
-            return self.find(uri).size
-        except FileNotFoundError:
-            return -1
+        described = self.describe(uri)
+        return described.size if described else -1
 
     def version_of(self, uri: str) -> int:
         """Returns the file's `FoundFile.version`."""

@@ -19,6 +19,7 @@ import io
 import json
 import mmap
 import os
+import re
 import ssl
 import threading
 import weakref
@@ -55,7 +56,7 @@ TIMEOUT = (10.0, 60.0)
 
 _OPTIONS = {"retry": None, "timeout": TIMEOUT}
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
-_CHECKSUMS, _GENERATION = "X-Goog-Hash", "X-Goog-Generation"
+_HEADERS = ("X-Goog-Hash", "X-Goog-Generation", "Content-Range")
 _METADATA_SERVER = "169.254.169.254"
 CREDENTIALS_HELP = (
     "run `gcloud auth application-default login`, or name a key file in "
@@ -436,25 +437,31 @@ def download(place: buckets.Place, span: buckets.Span, generation: str) -> tuple
             url, headers=headers, timeout=TIMEOUT, allow_redirects=False, stream=True
         )
         whole = sent.raw.read(decode_content=False)
-        checksums, found = (sent.headers.get(name, "") for name in (_CHECKSUMS, _GENERATION))
-        answer = _Answer(sent.status_code, whole, checksums, found)
+        answer = _Answer(
+            sent.status_code, whole, *(sent.headers.get(name, "") for name in _HEADERS)
+        )
     data = answer.data
     if answer.status == http.HTTPStatus.OK:
         _check(data, answer.checksums)
         data = data if span is None else data[span[0] : span[1]]
-    elif answer.status != http.HTTPStatus.PARTIAL_CONTENT:
+    elif answer.status == http.HTTPStatus.PARTIAL_CONTENT:
+        first, last, *_ = [*map(int, re.findall(r"\d+", answer.span)), 0, len(data) - 1]
+        if len(data) <= last - first:
+            raise DamagedError(f"{len(data)} bytes arrived, announced were {answer.span}")
+    else:
         text = _ErrorText(data.decode("utf-8", "replace"))
         raise from_http_status(answer.status, text.text, response=text)
     return data, answer.generation
 
 
 class _Answer(NamedTuple):
-    """Attributes: status; data; the object's checksums and generation, empty if the server sends none."""
+    """Attributes: status; data; the values of `_HEADERS`, empty if the server sends none."""
 
     status: int
     data: bytes
     checksums: str
     generation: str
+    span: str
 
 
 class _Direct:
@@ -498,8 +505,8 @@ class _Direct:
                 self._idle.append(connection)
                 closing.pop_all()
             if answer.status != http.HTTPStatus.UNAUTHORIZED:
-                checksums, generation = map(answer.getheader, (_CHECKSUMS, _GENERATION), ("", ""))
-                return _Answer(answer.status, data, checksums, generation)
+                values = (answer.getheader(name, "") for name in _HEADERS)
+                return _Answer(answer.status, data, *values)
         return None
 
     def _connection(self) -> http.client.HTTPConnection:

@@ -97,10 +97,8 @@ def open_prefetched(path: str) -> int:
         file = os.open(path, _READ)
     except OSError:
         return -1
-    try:
+    with contextlib.suppress(OSError):  # a pipe, for instance; reading it reports that
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
-    except OSError:  # a pipe, for instance; reading it reports that
-        pass
     return file
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -97,14 +98,12 @@ def cut_file(uri: str, cut_by: CutBy, part_bytes: int) -> list[FilePart]:
       part_bytes: the size of a part, roughly; of a Parquet file, before compression.
     """
     ranges: list[cuts.LineRange] | list[cuts.RowGroupRange] = []
-    try:
+    with contextlib.suppress(OSError):  # reading tells why
         size, cut = files.size_of(uri), cut_by(uri)
         if isinstance(cut, cuts.ByLines):
             ranges = _cut_lines(uri, size, cut.delimiter, part_bytes)
         elif isinstance(cut, cuts.ByRowGroups) and size >= part_bytes // _PARQUET_SHARE:
             (ranges,) = _results_of([outcome.Call(_cut_parquet, (uri, part_bytes))])
-    except OSError:  # reading tells why
-        ranges = []
     return [FilePart(uri, part) for part in ranges] or [FilePart(uri)]
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import heapq
 import itertools
 import logging
-import posixpath
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -247,10 +247,7 @@ class DatasetFinisher:
         if self.pointer:
             try:
                 self._point()
-            except (
-                OSError,
-                errors.ConversionError,
-            ) as error:  # the data set is complete all the same
+            except (OSError, errors.ConversionError) as error:  # the data set is complete
                 logging.getLogger(__name__).warning("%s cannot be written: %s", self.pointer, error)
         if manifest.MANIFEST_NAME not in there:
             logging.getLogger(__name__).info(COMMITTED, folder)
@@ -274,11 +271,11 @@ class DatasetFinisher:
     def _point(self) -> None:
         """Names the data set as the newest beside it, unless a newer one is named."""
         above, _, own = self.folder.rpartition("/")
-        named = (files.read_if_there(self.pointer) or b"").decode(errors="replace").strip()
-        manifests = [
-            files.join(above, name, manifest.MANIFEST_NAME)
-            for name in (posixpath.basename(named), own)
-        ]
+        data = files.read_if_there(self.pointer) or b"\n"
+        named, *more = data.decode(errors="replace").split("\n")
+        if more != [""] or "/" in named or os.path.islink(self.pointer):
+            raise errors.ConversionError("it is not a run's, but somebody's own; move it away")
+        manifests = [files.join(above, name, manifest.MANIFEST_NAME) for name in (named, own)]
         if named and files.exists(manifests[0]):
             times = [files.changed_at(uri) for uri in manifests]
             if times[0] > times[1]:

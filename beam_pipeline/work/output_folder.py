@@ -14,7 +14,6 @@ from typing import Annotated, Any
 from beam_pipeline.core import errors, text, typed_json
 from beam_pipeline.core.dataset import changes, names
 from beam_pipeline.core.dataset.manifest import (
-    LABELS_NAME,
     MANIFEST_NAME,
     Manifest,
     dump_json,
@@ -98,15 +97,6 @@ class _Note:
     run: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _RefusalNote:
-    """`refusal-....json`: why a job writes no data set."""
-
-    error: str
-    message: str
-    ids: tuple[str, ...] = ()
-
-
 def _write(folder: str, name: str, content: Any) -> None:
     files.write_bytes(files.join(folder, names.INCOMPLETE_FOLDER, name), dump_json(content))
 
@@ -156,7 +146,7 @@ def note_refusal(folder: str, refusal: errors.Refusal, job: str = "") -> None:
       OSError: it cannot be noted.
     """
     _refusals[folder, job] = refusal
-    _write(folder, names.refusal_name(job), refusal._asdict())
+    _write(folder, names.refusal_name(job), refusal)
 
 
 def noted_refusal(folder: str, job: str = "") -> errors.ConversionError | None:
@@ -166,10 +156,9 @@ def noted_refusal(folder: str, job: str = "") -> errors.ConversionError | None:
     """
     noted = _refusals.pop((folder, job), None)
     if noted is None:
-        note: _RefusalNote | None = _read(_RefusalNote, folder, names.refusal_name(job))
-        if note is None:
-            return None
-        noted = errors.Refusal(note.error, note.message, note.ids)
+        noted = _read(errors.Refusal, folder, names.refusal_name(job))
+    if noted is None:
+        return None
     if files.exists(files.join(folder, MANIFEST_NAME)):
         delete_incomplete(folder)
     return noted.to_error()
@@ -436,11 +425,11 @@ def _earlier_files(folder: str, paths: Collection[str]) -> set[str]:
             raise
     shards = [shard.path for shard in manifest.shards] if manifest else []
     witness = manifest or (None if unfinished else _by_receipts(folder, paths))
-    unsure = paths if witness else [p for p in paths if p in noted and side_files.gives_way(p)]
+    unsure = [p for p in paths if witness or (p in noted and side_files.gives_way(p))]
+    unsure += [names.DEAD_LETTERS_NAME] if unfinished else []
     earlier.update(name for name in unsure if _is_side_file(folder, name, witness))
     if unfinished:
         shards += [spec.file_name for spec in unfinished.shard_plan.specs]
-        earlier.add(names.DEAD_LETTERS_NAME)
     earlier.update(shards, (formats.format_of(shard).index_name(shard) for shard in shards))
     earlier.update(map(receipt_name, shards))
     return earlier
@@ -462,10 +451,10 @@ def _by_receipts(folder: str, paths: Iterable[str]) -> Manifest | None:
             inputs = parse_receipt(read_note_file(uri) or b"", uri).inputs
             options = {"columns": [], **inputs.options, "compression": "none"}
             ids |= inputs.class_ids
-    # Receipts lack the classes that no sample has; a list of ours contains the others, each at its place.
-    lines = (read_note_file(files.join(folder, LABELS_NAME)) or b"").decode(errors="replace")
-    for base in (0, 1):
-        listed = {name: i for i, name in enumerate(lines.split("\n")[:-1], base)}
+    # Receipts lack the classes that no sample has; the list for TensorFlow Datasets has all.
+    for uri in (files.join(folder, name) for name in paths if name.endswith(".labels.txt")):
+        lines = (read_note_file(uri) or b"").decode(errors="replace").split("\n")
+        listed = {name: i for i, name in enumerate(lines[:-1])}
         ids = listed if ids and ids.items() <= listed.items() else ids
     of_shards = [{"path": shard, "examples": 0, "bytes": 0} for shard in shards]
     of_classes = [{"id": i, "name": name} for name, i in sorted(ids.items(), key=itemgetter(1))]
@@ -491,8 +480,11 @@ def _is_side_file(folder: str, name: str, manifest: Manifest | None) -> bool:
         return False
     if entry.is_ours is None:
         return True
-    with contextlib.suppress(errors.ConversionError):
-        content = read_note_file(files.join(folder, name))
+    with contextlib.suppress(errors.ConversionError, OSError):
+        if name == names.DEAD_LETTERS_NAME:  # of any length
+            content = next(read_dead_letters(folder, bytes), b"")
+        else:
+            content = read_note_file(files.join(folder, name))
         return content is not None and entry.is_ours(manifest, name, content)
     return False
 
@@ -536,14 +528,11 @@ def spoilt_side_files(folder: str, manifest: Manifest) -> Iterator[tuple[str, st
 
 def write_side_file(folder: str, name: str, manifest: Manifest) -> bool:
     """Writes a file that the manifest determines, without a seal; returns False for any other."""
-    content = (
-        None
-        if side_files.gives_way(name)
-        else dict(side_files.files_from_manifest(manifest, card=False)).get(name)
-    )
-    if content is not None:
-        files.write_bytes(files.join(folder, name), content)
-    return content is not None
+    content = dict(side_files.files_from_manifest(manifest, card=False)).get(name)
+    if content is None or side_files.gives_way(name):
+        return False
+    files.write_bytes(files.join(folder, name), content)
+    return True
 
 
 def _strangers(paths: Iterable[str], earlier: set[str]) -> set[str]:

@@ -32,6 +32,8 @@ Features = Mapping[str, FeatureValue]
 
 def class_numbering(names: Sequence[str]) -> ClassNumbering:
     """The ids of classes that were named. Raises UsageError."""
+    if isinstance(names, str):
+        raise UsageError(f"class_names is {names!r}, expected a list of names")
     for text in names:
         if not isinstance(text, str) or not text or not is_utf8(text):
             raise UsageError(f"class_names contains {excerpt(text)}; expected texts of UTF-8")

@@ -293,8 +293,8 @@ class ShardTask:
         """Tells why the existing shard is not the one that would be written."""
         if self.request.resume:
             return errors.ChangedInputsError(
-                f"--resume: since {self.uri} was written, its samples have changed: {changed}. "
-                "Restore them, or convert again with --overwrite"
+                f"--resume: since {self.uri} was written, its samples or options have changed: "
+                f"{changed}. Restore them, or convert again with --overwrite"
             )
         return errors.AnotherJobError(
             f"another job is writing to this folder: {self.uri} is there already, of other samples: "

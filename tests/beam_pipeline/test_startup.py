@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -128,6 +129,20 @@ def test_a_shortage_is_known_by_its_error(error: Exception, expected: bool) -> N
     outer = KeyError("outer")
     outer.__cause__ = error
     assert startup.is_shortage(outer) is expected
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("convert --images photos --output out", 0), ("--version", 141)]
+)
+def test_a_conversion_needs_no_reader(photos: Path, command: str, code: int) -> None:
+    """It completes; a command that stops where nobody reads it does not claim that its work is done."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    line = (sys.executable, "-m", "beam_pipeline", *command.split())
+    done = subprocess.run(line, cwd=photos, stdout=writer, stderr=writer, check=False)
+    os.close(writer)
+    assert done.returncode == code
+    assert (photos / "out/manifest.json").exists() == (code == 0)
 
 
 ALL_CLOSED = "<&- >&- 2>&-"

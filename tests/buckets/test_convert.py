@@ -309,7 +309,7 @@ def test_a_complete_data_set_is_up_to_date_and_repaired(cloud: Store, argv: list
 
     cloud.touch("photos/a/0.jpg")
     done = run("convert", *argv, "--yes", "--writers=0", code=1)
-    assert "its samples have changed: 1 changed (a/0.jpg)." in done.err
+    assert "its samples or options have changed: 1 changed (a/0.jpg)." in done.err
     assert contents(cloud) == before
 
 
@@ -325,7 +325,10 @@ def test_a_file_of_many_images_that_was_replaced_is_a_change(cloud: Store) -> No
     assert run(*argv).out.splitlines()[-1].startswith(f"{cloud.uri}/out is up to date")
     (name,) = [name for name in batches if "test_batch" in name]
     cloud.touch(name)
-    assert "its samples have changed: 12 changed (test_batch/00000, " in run(*argv, code=1).err
+    assert (
+        "its samples or options have changed: 12 changed (test_batch/00000, "
+        in run(*argv, code=1).err
+    )
 
 
 @pytest.mark.promise("reused")

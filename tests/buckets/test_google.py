@@ -85,6 +85,15 @@ def test_a_part_of_one_generation(server: Server) -> None:
         assert headers["Range"] == "bytes=3-6"
 
 
+def test_a_part_that_is_cut_is_requested_again(server: Server) -> None:
+    """The end of an answer without a length is not the object's: the range that it announces is longer."""
+    span = {"Content-Range": "bytes 3-6/10240"}
+    server.answers[:0] = [(206, span, CONTENT[3:5]), (206, span, CONTENT[3:7])]
+    assert google.GoogleStorage().fetch("gs://pets/cat/a #1%.jpg", (3, 7))[0] == CONTENT[3:7]
+    server.answers[:0] = [(206, {"Content-Range": "bytes 3-4/5"}, CONTENT[3:5])]
+    assert get((3, 7))[0] == CONTENT[3:5]
+
+
 def test_damage_is_noticed(server: Server) -> None:
     """Other bytes than those of the checksum are an error, that is worth another request."""
     server.answers[:0] = [(200, {"X-Goog-Hash": hash_of(b"other")}, CONTENT)]

@@ -103,14 +103,16 @@ def test_without_kinds_all_fields_are_labels() -> None:
     rows = [
         {"image": "0.jpg", "a": [1, [2, "x"]], "b": None, "c": b"\x00", "set": "test"},
         {"image": "0.jpg", "set": "test", "c": b"\x00", "b": None, "a": (1, (2, "x"))},
-        {"image": "1.jpg", "a": 1},
-        {"image": "1.jpg", "a": 2},
-        {"image": "2.jpg", "a": {"nested": 1}},
+        {"image": "1.jpg", "a": 1, "set": None},
+        {"image": "1.jpg", "a": 2, "set": None},
+        {"image": "2.jpg", "a": {"nested": 1}, "set": ""},
+        {"image": "3.jpg", "a": 1},
     ]
     labels, bad = joined(rows, JoinLabels(split="set", unlabelled="keep"))
     whole = {"a": (1, (2, "x")), "b": None, "c": b"\x00", "labelled": 1}
-    assert labels == {"0.jpg": whole, "3.jpg": {"labelled": 0}}
-    assert bad == [("1.jpg", "conflicting_labels"), ("2.jpg", "bad_label_value")]
+    assert labels == {"0.jpg": whole}
+    faults = ("conflicting_labels", "bad_label_value", "bad_label_value")
+    assert bad == [(f"{i}.jpg", fault) for i, fault in enumerate(faults, 1)]
 
 
 def test_rows_of_files_and_their_faults(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +172,41 @@ def test_windows_end_at_the_join() -> None:
         assert joined.bad.element_type == BadSample
 
 
+@pytest.mark.parametrize("unlabelled", ["auto", "drop", "keep"])
+def test_what_rows_are_does_not_depend_on_images_without_one(
+    unlabelled: str, tmp_path: Path
+) -> None:
+    """Each row a sample, or all images of a folder those of a row; images without a row are another matter."""
+    (tmp_path / "rows.csv").write_text("file,label\n0.jpg,a\n0.jpg,b\n1.jpg,a\n")
+    (tmp_path / "folders.csv").write_text("folder,label\nx,a\ny,b\n")
+    keys = ("x/1.jpg", "x/2.jpg", "y/1.jpg")
+    write_files(f"{tmp_path}/photos", dict.fromkeys(keys, b"-"))
+    images = [ImageFile(key, f"{tmp_path}/photos/{key}", 1) for key in keys]
+    folders = {"rows_of": "folder", "key_column": "folder", "images": f"{tmp_path}/photos"}
+    for table, listed, expected in (
+        (
+            ReadLabels(tmp_path / "rows.csv", sample="row", yes=True),
+            IMAGES[:2],
+            {"0.jpg#0": "a", "0.jpg#1": "b", "1.jpg#0": "a"},
+        ),
+        (
+            ReadLabels(tmp_path / "folders.csv", yes=True, **folders),
+            images,
+            {"x/1.jpg": "a", "x/2.jpg": "a", "y/1.jpg": "b"},
+        ),
+    ):
+
+        def build(
+            pipeline: beam.Pipeline, table: ReadLabels = table, listed: Any = listed
+        ) -> dict[str, beam.PCollection]:
+            rows = (pipeline | table).rows
+            inputs = {"images": pipeline | beam.Create(listed), "rows": rows}
+            return (inputs | JoinLabels(table, unlabelled=unlabelled))._asdict()
+
+        samples, bad = outputs(build, "samples", "bad")
+        assert ({s.key: s.labels["label"] for s in samples}, bad) == (expected, [])
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -177,7 +214,7 @@ def test_windows_end_at_the_join() -> None:
         (lambda: JoinLabels({"a": {"kind": "box"}}), r"labels\['a'\] is .*'feature'"),
         (
             lambda: JoinLabels(unlabelled="empty"),
-            "unlabelled is 'empty', expected auto, drop, keep",
+            "unlabelled is 'empty', expected one of auto, drop, keep",
         ),
         (
             lambda: JoinLabels().expand({"images": IMAGES, "rows": LabelRows(None, None)}),

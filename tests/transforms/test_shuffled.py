@@ -268,7 +268,7 @@ def test_what_a_folder_that_is_not_empty_means(tmp_path: Path) -> None:
     assert {name: os.stat(out / name).st_mtime_ns for name in remaining} == remaining
     changed = rows()
     changed[5]["blob"] = b"new"
-    said = r'if_exists="resume": since .* its samples have changed: .*k5'
+    said = r'if_exists="resume": since .* its samples or options have changed: .*k5'
     with pytest.raises(Exception, match=said):
         write(out, changed, if_exists="resume", **arguments)
     write(out, changed, if_exists="overwrite", **arguments)

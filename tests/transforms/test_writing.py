@@ -76,7 +76,11 @@ def test_work_that_runs_again_keeps_what_it_wrote(task: ShardTask, tmp_path: Pat
 @pytest.mark.parametrize(
     ("resume", "error", "start"),
     [
-        (True, "ChangedInputsError", "--resume: since {} was written, its samples have changed"),
+        (
+            True,
+            "ChangedInputsError",
+            "--resume: since {} was written, its samples or options have changed",
+        ),
         (False, "AnotherJobError", "another job is writing to this folder: {} is there already"),
     ],
 )

@@ -19,6 +19,7 @@ from beam_pipeline.core.dataset.names import temporary_name
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
 from beam_pipeline.core.dataset.tally import Tally, Totals
+from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError, OutputError, Refusal
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
@@ -56,9 +57,13 @@ OF_TFDS = {
     "features.json": "tensorflow_datasets.FeaturesDict",
 }
 CONTENTS = {"sealed": SEALED, "edited": SEALED + b"mine", "classes": "cat\ndog\n", **OF_TFDS}
-SIDE_FILES = ("dead_letters.jsonl", FORMAT.index_name(NAMES[0]))
-COMPLETE: dict[str, bytes | str] = dict.fromkeys((*NAMES, *SIDE_FILES), "abc") | OF_TFDS
-COMPLETE |= {"labels.txt": "cat\ndog\n", "manifest.json": dump_json(MANIFEST)}
+CONTENTS["letter"] = DeadLetter("read", "a", "/a", "unreadable", "").to_json() + "\n"
+COMPLETE: dict[str, bytes | str] = dict.fromkeys((*NAMES, FORMAT.index_name(NAMES[0])), "abc")
+COMPLETE |= OF_TFDS | {
+    "dead_letters.jsonl": "",
+    "labels.txt": "cat\ndog\n",
+    "manifest.json": dump_json(MANIFEST),
+}
 OTHER = ShardPlan("pets", (("train", 5),), FORMAT)
 
 

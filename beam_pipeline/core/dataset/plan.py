@@ -238,6 +238,7 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
 
 _LIKE = 0.5  # how much of two names must be the same for one to be a candidate for the other
 _MOST_UNLABELLED = 0.5  # of the listed images, where label files are given
+_OF_SHARDS = "TFRecords need no conversion: `beam-tfrecord inspect` shows what they contain"
 _OTHER_FILES = (
     "Write DICOM, videos and raw files of cameras as PNG or JPEG first; beam_pipeline.convert_samples takes images "
     "from arrays in Python (docs/datasets/python.md)"
@@ -272,7 +273,12 @@ def _nothing_joined(tally: Tally, option: str) -> str:
         ignored = ", ".join(f"{n} {kind}" for kind, n in sorted(tally.ignored.items()))
         if not ignored:
             return "no images found; check --images"
-        return f"no images found (passed over: {ignored}); check --images. {_OTHER_FILES}"
+        remedy = (
+            _OF_SHARDS
+            if all(kind.startswith(".tfrecord") for kind in tally.ignored)
+            else _OTHER_FILES
+        )
+        return f"no images found (passed over: {ignored}); check --images. {remedy}"
     if excluded := tally.dead[Reason.EXCLUDED]:
         return f"no sample is left: --exclude names all {excluded} images with a label"
     none = f"none of {tally.listed} images"

@@ -271,7 +271,8 @@ def inspect_boxes(
         form = given
     elif len(names) == 1 and all(c > a and d > b for a, b, c, d in filter(None, boxes)):
         form = CORNERS
-    pixels, doubt = _unit(boxes)
+    lengths = [length for name in size for length in _floats(rows.cells(name)) if length]
+    pixels, doubt = _unit(boxes, may_be_percent=max(lengths, default=math.inf) > _PERCENT)
     rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
     if size and _is_of_boxes(boxes, rows, size, form, rounded):
         size = ()
@@ -390,7 +391,7 @@ def _is_of_boxes(
     return outside
 
 
-def _unit(boxes: Sequence[_Numbers | None]) -> tuple[bool, str]:
+def _unit(boxes: Sequence[_Numbers | None], *, may_be_percent: bool) -> tuple[bool, str]:
     """Returns (boxes are in pixels, why they may not be), judged by the range of the values.
 
     Values beyond the range of fractions mean pixels. In a box of fractions no value exceeds one,
@@ -408,7 +409,7 @@ def _unit(boxes: Sequence[_Numbers | None]) -> tuple[bool, str]:
         return True, "some look like fractions of the image. Write them in one unit."
     numbers = [number for box in filter(None, boxes) for number in box]
     decimals = sum(not number.is_integer() for number in numbers)
-    may_be_percent = pixels >= _MANY and 2 * decimals > len(numbers)
+    may_be_percent = may_be_percent and pixels >= _MANY and 2 * decimals > len(numbers)
     if may_be_percent and _PERCENT / 2 < max(numbers) <= _PERCENT:
         return True, (
             "no number is beyond 100 and most have decimals, as percent of the image's size, which Label Studio writes. "

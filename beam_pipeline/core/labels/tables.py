@@ -355,14 +355,16 @@ class _Inspection:
         if not sides or of_regions or not forms.issubset(LIST_FORMS):
             return None
         label = "" if choices.label_column == NO_LABEL_COLUMN else choices.label_column
-        for name in sides if len(sides) > 1 else ():
-            cells = filled(values[name])
-            if cells and infer_kind(cells) is ColumnKind.BYTES:
-                raise LabelTableError(
-                    f"{self._where}: the columns {', '.join(sides)} are called like sides of boxes, but {name!r} contains "
-                    f"texts such as {excerpt(cells[0])}. Write numbers; or --columns {shlex.quote(f'{name}:str')} keeps all "
-                    "as plain columns"
-                )
+        cells = {name: filled(values[name]) for name in sides if len(sides) > 1}
+        texts = [name for name in cells if infer_kind(cells[name] or [0]) is ColumnKind.BYTES]
+        if texts and not re.match(r"[+-]?\d", text_of(cells[texts[0]][0])):
+            return None
+        if texts:
+            raise LabelTableError(
+                f"{self._where}: the columns {', '.join(sides)} are called like sides of boxes, but {texts[0]!r} contains "
+                f"texts such as {excerpt(cells[texts[0]][0])}. Write numbers; or --columns {shlex.quote(f'{texts[0]}:str')} "
+                "keeps all as plain columns"
+            )
         further = [name for name in names if name not in sides]
         if not label and choices.label_column != NO_LABEL_COLUMN:
             label = _usual_label(further) or class_name_column(further)

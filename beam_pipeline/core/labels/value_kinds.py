@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ _INTEGERS = re.compile(r"\d+( \d+)*")
 _PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
 _FLAGS = frozenset(["0", "1", "0.", "1.", "0.0", "1.0"])
 _MISSING = frozenset(["nan", "NaN", "<NA>", "#N/A", "N/A", "null", "NULL", "?"])
-_LIST = re.compile(r"\[|\W*[^\W\d]")
+_LIST = re.compile(r"\[|\W*[^\W\d].*,")
 _MARKS = str.maketrans(dict.fromkeys("[],;", " "))
 _GAPS = re.compile(r"[\s_-]+")
 _QUANTITY = re.compile(
@@ -119,6 +120,12 @@ def _mostly(test: Callable[[str], object], classes: Counts, _: str) -> Sequence[
     return names if len(names) > cells.MOST * len(classes) else ()
 
 
+def _bracketed(classes: Counts, _: str) -> Sequence[str]:
+    """Lists in brackets; in parentheses or braces, some have a comma and no numbers, as intervals such as (0, 2) have."""
+    names = _mostly(lambda name: name[:1] + name[-1:] in cells.LISTS, classes, "")
+    return names if any(map(_LIST.match, names)) else ()
+
+
 def _fractions(classes: Counts, _: str, *, commas: bool) -> Sequence[str]:
     numbers = _mostly(_FRACTION.fullmatch, classes, "")
     has_commas = any("," in name for name in numbers)
@@ -128,15 +135,21 @@ def _fractions(classes: Counts, _: str, *, commas: bool) -> Sequence[str]:
 def _quantities(classes: Counts, column: str) -> Sequence[str]:
     """Integers in a column called like a quantity, as `boneage`, not like its classes, as `age_group`.
 
-    Many are asked about unless their column is called like classes; in a `target`, only if some are skipped.
+    Many are asked about unless their column is called like classes, or they are ids of classes: without gaps, and one as
+    often as the next only by chance.
     """
     words = [word.lower() for word in path_roles.WORDS.findall(column)]
-    few = _FEW_CLASSES if any(map(_QUANTITY.fullmatch, words)) else _MANY_NUMBERS
-    if len(classes) < few or any(map(_OF_CLASSES.fullmatch, words)) or not all_integers(classes):
+    called = any(map(_QUANTITY.fullmatch, words))
+    enough = len(classes) >= (_FEW_CLASSES if called else _MANY_NUMBERS)
+    if not enough or any(map(_OF_CLASSES.fullmatch, words)) or not all_integers(classes):
         return ()
     numbers = sorted(classes, key=int)
-    counted = int(numbers[-1]) - int(numbers[0]) < len(numbers)
-    return () if counted and "target" in words else numbers
+    counts = [classes[number] for number in numbers]
+    mean = sum(counts) / len(counts)
+    steps = sum(abs(one - other) for one, other in itertools.pairwise(counts))
+    smooth = steps < sum(abs(count - mean) for count in counts)
+    has_gaps = int(numbers[-1]) - int(numbers[0]) >= len(numbers)
+    return numbers if called or has_gaps or smooth else ()
 
 
 def _lists(classes: Counts, column: str, *, separator: str) -> Sequence[str]:
@@ -212,8 +225,7 @@ KINDS = (
     ),
     Kind(
         "bracketed_lists",
-        # in parentheses, numbers are intervals such as (0, 2)
-        partial(_mostly, lambda name: name[:1] + name[-1:] in cells.LISTS and _LIST.match(name)),
+        _bracketed,
         "{n} of {of} look like lists in brackets ({some}), each of which would be a class.",
         option="list_column",
         value=cells.BRACKETS,

@@ -83,7 +83,10 @@ def top_folder(names: Sequence[str]) -> str:
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 TEXTS = (".txt", ".caption")
-_OF_ANYTHING = (".xlsx", ".xls", ".mat")
+_OF_ANYTHING = (
+    *(".xlsx", ".xls", ".ods", ".mat", ".npy", ".npz", ".pkl", ".pickle", ".h5", ".hdf5"),
+    *(".feather", ".arrow", ".sqlite", ".db", ".gz", ".zip"),
+)
 UNREAD = (*_OF_ANYTHING, ".manifest", ".odgt", ".labels")
 """Extensions of label files: tables, texts beside images or labels of YOLO and KITTI, and what no layout reads."""
 
@@ -297,7 +300,9 @@ class ListingFilter:
             return False
         if self._patterns:
             if any(pattern.fullmatch(key) for pattern in self._patterns):
-                return True
+                is_shard = kind_of(key) == _SHARD
+                self.ignored.update([_SHARD] * is_shard)
+                return not is_shard
             if kind_of(key) and ("/" not in key or self.can_hold(key[: key.rfind("/")])):
                 self._see(key, uri)
             return False

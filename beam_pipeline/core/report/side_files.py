@@ -49,6 +49,7 @@ def _is_sealed(_manifest: Manifest | None, _name: str, content: bytes) -> bool:
     return contents.is_unchanged(content)
 
 
+_OF_LETTERS = re.compile(rb'\{"stage": "[a-z]+", "key": "|\Z')
 _OF_TFDS = re.compile(rb"\{SHARD_X_OF_Y\}|tensorflow_datasets\.FeaturesDict")
 
 
@@ -65,7 +66,11 @@ def _read_by(parse: Callable[[bytes, str], object]) -> _IsOurs:
 
 
 SIDE_FILES = (
-    SideFile(r"manifest\.json|dead_letters\.jsonl"),
+    SideFile(r"manifest\.json"),
+    SideFile(
+        re.escape(names.DEAD_LETTERS_NAME),
+        lambda _manifest, _name, first_line: _OF_LETTERS.match(first_line) is not None,
+    ),
     SideFile(
         r"(dataset_info|features)\.json",
         lambda manifest, _name, content: bool(manifest and _OF_TFDS.search(content)),
