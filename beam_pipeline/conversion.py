@@ -77,12 +77,10 @@ def convert(
       ConversionError: the data set is incomplete; the message has the reason.
     """
     with speaking_of_arguments(), contextlib.ExitStack() as stack:
-        typed = {**options, "images": paths("images", images), "output": os.fspath(output)}
-        rows = None if labels is None else _rows(labels)
+        typed = {**options, "images": images, "labels": labels, "output": output}
+        rows = _rows(labels)
         if rows is not None:
             typed["labels"] = _table_paths(rows, beam_options, stack)
-        elif labels is not None:
-            typed["labels"] = paths("labels", labels)
         reported = {} if rows is None else {"labels": (_IN_MEMORY,)}
         config = checked_config(
             ConvertOptions.of_python(typed), shows=progress, shown_inputs=reported
@@ -232,18 +230,6 @@ def _naming_sample(number: int) -> Iterator[None]:
 
 
 # --- arguments ------------------------------------------------------------------------------------
-
-
-def paths(name: str, paths: Paths) -> tuple[str, ...]:
-    if isinstance(paths, str | os.PathLike):
-        return (os.fspath(paths),)
-    several = tuple(paths) if isinstance(paths, Sequence) else ()
-    if not several or not all(isinstance(path, str | os.PathLike) for path in several):
-        raise UsageError(
-            f"{name} is {_described(paths)}, expected a path or several; dicts of features are "
-            "converted by beam_pipeline.convert_samples"
-        )
-    return tuple(os.fspath(path) for path in several)
 
 
 def _described(value: Any) -> str:

@@ -14,7 +14,7 @@ import apache_beam as beam
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.config import example_options as _example_options
-from beam_pipeline.conversion import Paths, paths
+from beam_pipeline.conversion import Paths
 from beam_pipeline.core import dead_letters
 from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.tally import Tally
@@ -99,9 +99,7 @@ class ConvertImages(beam.PTransform):
         launcher = next((name for name in _OF_A_LAUNCHER if name in options), None)
         if launcher:
             raise UsageError(f"ConvertImages has no argument {launcher!r}: only the command has it")
-        given = {**options, "images": paths("images", images), "output": os.fspath(output)}
-        if labels is not None:
-            given["labels"] = paths("labels", labels)
+        given = {**options, "images": images, "labels": labels, "output": output}
         with speaking_of_arguments():
             self._options = ConvertOptions.of_python(given)
 
@@ -152,9 +150,7 @@ class Images(Encoder):
                 f"Images has no argument {unknown[0]!r}; its options are {', '.join(sorted(known))}"
             )
         with speaking_of_arguments():
-            converted = ConvertOptions.of_python(
-                {**options, **({"features": features} if features else {})}
-            )
+            converted = ConvertOptions.of_python({**options, "features": features or None})
         self.options, self._renames = converted.images, converted.output.features
         self._classes = class_numbering(class_names) if class_names else None
         self._given, self._unlabelled = labels, unlabelled

@@ -162,11 +162,11 @@ class ReadLabels(beam.PTransform):
             )
         given = {**({"layout": layout} if layout != "table" else {}), "images": images}
         self._given = {name: value for name, value in (given | options).items() if value}
-        if not (labels := paths_of(tables)):
-            raise UsageError("ReadLabels is given no label file, expected a path or several")
         with speaking_of_arguments():
-            typed = {"images": paths_of(images), "labels": labels, **options}
+            typed = {"images": images, "labels": tables, **options}
             self._options = ConvertOptions.of_python(typed).source
+        if not self._options.labels:
+            raise UsageError("ReadLabels is given no label file, expected a path or several")
 
     def command(self, **changes: Any) -> str:
         """The call that gives these arguments with others in their place."""
@@ -377,18 +377,14 @@ class _RowOf:
         row = element
         if not all(hasattr(element, name) for name in LabelRow._fields):
             given = element._asdict() if hasattr(element, "_asdict") else element
-            problem = ""
             if not isinstance(given, Mapping) or not given.get(self.key):
                 problem = f"{excerpt(element)} does not name its image in a field {self.key!r}"
-            elif self.split and self.split not in given:
-                problem = (
-                    f"{excerpt(element)} lacks the field {self.split!r}, which names the split"
-                )
-            if problem:
                 return row_dead_letter(Stage.LABELS, "", Reason.BAD_ROW, problem, "", 0)
             split = str(given.get(self.split) or "") if self.split else ""
             left = {name: v for name, v in given.items() if name not in (self.key, self.split)}
-            row = LabelRow(str(given[self.key]), left, split)
+            known = not self.split or self.split in given
+            problem = "" if known else f"the row lacks the field {self.split!r} of the split"
+            row = LabelRow(str(given[self.key]), left, split, problem=problem)
         values: tuple[Any, ...] = (None,) * len(self.columns.columns if self.columns else (0,))
         problem = row.problem
         try:

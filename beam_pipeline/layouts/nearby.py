@@ -15,7 +15,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from beam_pipeline.core import errors, uris
 from beam_pipeline.core.dataset.plausibility import ADVICE
@@ -24,7 +24,7 @@ from beam_pipeline.core.labels.cells import text_of
 from beam_pipeline.core.labels.mask_names import find_names
 from beam_pipeline.core.labels.tables import inspect_tables
 from beam_pipeline.core.listing.filters import TABLES, TEXTS, UNREAD, ImageRoot, kind_of
-from beam_pipeline.core.listing.folders import SPLIT_NAMES
+from beam_pipeline.core.listing.folders import SPLIT_NAMES, split_paths
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.layouts import heads, named_files, pairs, registry, tree
@@ -49,6 +49,7 @@ _OBJECTS = re.compile(rb"^\s*(?:-?\d[\d.]*[\s,]+){4}", re.MULTILINE)  # such as 
 _KITTI_FIELDS = (15, 16)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
+_ANY_TABLE = schema.ColumnChoices(label_needed=False, may_be_lists=True)
 _NO_LABELS = re.compile(r"submission|inventory|\Adead_letters[.-]", re.IGNORECASE)
 """Names of tables that are not labels: answers to fill in, as on Kaggle, lists of files, and reports of a conversion."""
 
@@ -270,7 +271,7 @@ def look_at_tables(paths: Sequence[str]) -> list[TableLook]:
         look, head = TableLook(path), heads.first_line(path)
         try:
             if head:
-                _, (table,) = inspect_tables([head], schema.ColumnChoices(label_needed=False))
+                _, (table,) = inspect_tables([head], _ANY_TABLE)
                 rows = table_rows.head_rows(head, table)
                 values = {name: [*map(text_of, rows.cells(name)[:_ROWS])] for name in rows.columns}
                 images = values[table.key_column]
@@ -340,18 +341,29 @@ def ignored_label_files(here: tree.Folder, typed: str) -> list[Question]:
     images = {os.path.splitext(name)[0] for folder in inside for name in folder.images}
     texts = (path for folder in inside for path in folder.of_kind(".txt"))
     further = [path for path in texts if posixpath.basename(path)[:-4] not in images]
-    looks = (look for look in look_at_tables(further) if len(look.columns) > 1)
-    lists = [look.path for look in looks if look.names_images_in(here.path, by_file_name=True)]
-    among = [*lists, *(path for folder in inside for path in tables_in(folder))]
+    among = [
+        *_texts_naming(here.path, further),
+        *(path for folder in inside for path in tables_in(folder)),
+    ]
     tables = [*_tables(here, among, typed)]
     if not tables:
         parent = tree.names_in(posixpath.dirname(here.path))
-        looks = (look for look in look_at_tables(parent.of_kind(".txt")) if len(look.columns) > 1)
-        above = [*look_at_tables(tables_in(parent)), *looks]
+        above = look_at_tables(tables_in(parent))
         naming = [table.path for table in above if table.names_images_in(here.path)]
+        naming += _texts_naming(here.path, parent.of_kind(".txt"))
         tables = [*_tables(here, naming, typed)]
     others = _documents(here, inside, beside, typed), _text_files(here, inside, beside, typed)
     return [*tables, *itertools.chain(*others)]
+
+
+def _texts_naming(folder: str, paths: Sequence[str]) -> list[str]:
+    """The texts that are tables of images in a folder, or lists of them that are called like splits, if no folders are."""
+    looks = [look for path in paths[: tree.MOST_FOLDERS] for look in look_at_tables([path])]
+    naming = [k for k in looks if k.columns and k.names_images_in(folder, by_file_name=True)]
+    places = tree.tree(tree.names_in(folder))
+    by_folder = any(_name(place.path) in SPLIT_NAMES for place in places)
+    lists = () if by_folder else split_paths([look.path for look in naming])
+    return [look.path for look in naming if len(look.columns) > 1 or look.path in lists]
 
 
 def _label_folders(root: str) -> Iterator[str]:
@@ -382,10 +394,10 @@ def _tables(here: tree.Folder, paths: Sequence[str], typed: str) -> Iterator[Que
     images: set[str] = set()
     naming = [table for table in tables if table.names_images_in(here.path)]
     if not naming and not here.images:  # the tables of some of the folders beside them
+        with_images = tree.folders_with_images(here)
         for table in tables:
-            folders = tree.folders_with_images(here)[:_EXAMPLES]
-            folders = [folder for folder in folders if table.names_images_in(folder)]
-            if folders and posixpath.dirname(table.path) == here.path:
+            folders = [f for f in with_images[:_EXAMPLES] if table.names_images_in(f)]
+            if folders and not table.path.startswith(tuple(f"{f}/" for f in with_images)):
                 naming.append(table)
                 images.update(typed_path(folder, typed) for folder in folders)
     naming = naming or [t for t in tables if t.names_images_in(here.path, by_file_name=True)]
@@ -402,7 +414,12 @@ def _tables(here: tree.Folder, paths: Sequence[str], typed: str) -> Iterator[Que
     described = f" with the columns {enumerated(columns, _MOST_COLUMNS)}" if columns else ""
     if naming and len(paths) <= tree.MOST_FOLDERS:
         paths = [table.path for table in naming]
-    answer = {"images": tuple(sorted(images)) or (typed,), "labels": _as_typed(paths, typed)}
+    answer: dict[str, Any] = {
+        "images": tuple(sorted(images)) or (typed,),
+        "labels": _as_typed(paths, typed),
+    }
+    if naming and all(len(table.columns) == 1 for table in naming) and split_paths(paths):
+        answer["splits"] = "label_files"
     reason, advice = _ignored(paths, typed, f"labels{described}"), ""
     if any(map(_differ, itertools.combinations(naming, 2))):
         advice, answer["labels"] = _SEVERAL, _as_typed(paths[:1], typed)

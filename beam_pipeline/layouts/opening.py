@@ -95,7 +95,7 @@ def _with_working_command(question: Question, options: SourceOptions) -> Questio
         changes: dict[str, Any] = {
             name: {**getattr(options, name), **value} if isinstance(value, Mapping) else value
             for name, value in answer.items()
-            if name != "layout"
+            if hasattr(options, name)
         }
         try:
             there = dataclasses.replace(options, **changes)

@@ -22,7 +22,7 @@ import os
 import re
 import warnings
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from beam_pipeline.core import errors, references
 from beam_pipeline.core.labels.schema import FILE_TYPES, KIND_NAMES, SKIP_KIND
 from beam_pipeline.core.records.sharding import MOST_SHARDS, SplitFractions
+from beam_pipeline.core.text import excerpt
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -53,6 +54,7 @@ class Kind(NamedTuple):
 
 
 NUMBER = Kind("N", int)
+PATH = "PATH"
 COMMON = (
     *("images", "labels", "layout", "yes", "label_column", "splits", "resize", "max_bad_fraction"),
     *("output", "overwrite", "reuse", "resume"),
@@ -145,14 +147,14 @@ class Option:
         """
         if value is None:
             return self.default
+        value = value.tolist() if hasattr(value, "tolist") else value  # of NumPy
         if self.is_switch:
             if not isinstance(value, bool):
                 raise errors.UsageError(f"{self.flag} is {value!r}, expected True or False")
             return value
         if not self.repeated:
             return self._parsed(value)
-        is_one = isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable)
-        several = [value] if is_one else list(value)
+        several = value if isinstance(value, list | tuple) else [value]
         if not isinstance(self.default, Mapping):
             return tuple(map(self._parsed, several))
         parsed = [part if isinstance(part, Mapping) else self._parsed(part) for part in several]
@@ -160,8 +162,7 @@ class Option:
 
     def _parsed(self, given: Any) -> Any:
         """One value by the parser of its text; lists and mappings where the text is one as well."""
-        value = given.tolist() if hasattr(given, "tolist") else given  # of NumPy
-        value = os.fspath(value) if isinstance(value, os.PathLike) else value
+        value = os.fspath(given) if isinstance(given, os.PathLike) else given
         if isinstance(value, Mapping | list | tuple) and self.kind.parse is not str:
             parts = self._pairs(value) if isinstance(value, Mapping) else map(str, value)
             value = ",".join(parts)
@@ -169,7 +170,9 @@ class Option:
             value = int(value)  # of 1e6
         if not isinstance(value, str | int | float):
             expected = self.kind.metavar or " or ".join(map(str, self.choices))
-            raise errors.UsageError(f"{self.flag} is {given!r}, expected {expected}")
+            if expected == PATH and isinstance(given, Mapping):
+                expected += "; dicts of features are converted by beam_pipeline.convert_samples"
+            raise errors.UsageError(f"{self.flag} is {excerpt(given)}, expected {expected}")
         try:
             return self.kind.parse(str(value))
         except (ArgumentTypeError, ValueError) as error:

@@ -13,6 +13,7 @@ from beam_pipeline.core.labels.classes import CLASS_IDS, LABEL_ORDERS
 from beam_pipeline.layouts.registry import AUTO, LAYOUTS
 from beam_pipeline.options.group import (
     NUMBER,
+    PATH,
     Kind,
     OptionGroup,
     option,
@@ -37,7 +38,7 @@ class InputOptions(OptionGroup):
         "image folders (with everything below them), globs, files, archives such as photos.zip "
         "and pets-{000..099}.tar, or Parquet files with images in them",
         (),
-        "PATH",
+        PATH,
         repeated=True,
         required=True,
     )
@@ -45,21 +46,21 @@ class InputOptions(OptionGroup):
         "label files or globs: CSV, TSV, JSON Lines, Parquet or COCO JSON (default: the layout's "
         "own label files)",
         (),
-        "PATH",
+        PATH,
         repeated=True,
     )
     masks: tuple[str, ...] = option(
         "folders or globs of masks: PNGs named like the images, whose pixels are class ids (default: "
         "the layout's own)",
         (),
-        "PATH",
+        PATH,
         repeated=True,
     )
     inventory: tuple[str, ...] = option(
         "CSV or Parquet files that list the images, with columns uri and size, or bucket, name "
         "and size; read instead of listing the image folders",
         (),
-        "PATH",
+        PATH,
         repeated=True,
     )
     exclude: str = option(

@@ -8,6 +8,7 @@ are read.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import logging
 from array import array
@@ -128,7 +129,6 @@ class Records:
         self._ends = list(accumulate(map(len, self._wanted)))
         self._files = local.OpenFiles()
         self._offsets: dict[str, Sequence[int]] = {}
-        self._warned = False
 
     @property
     def total(self) -> int:
@@ -182,7 +182,7 @@ class Records:
         if shard.uri not in self._offsets:
             sizes = _recorded_sizes(shard, self._format)
             if sizes is None:
-                self._warn_of_scan(shard.uri)
+                _warn_of_scan(shard.uri.rpartition("/")[0])
                 with open_shard(shard.uri) as file:
                     sizes = [*self._format.sizes(file, shard.uri)]
             offsets = tfrecord.record_offsets(
@@ -191,16 +191,15 @@ class Records:
             self._offsets[shard.uri] = array("q", offsets)
         return self._offsets[shard.uri]
 
-    def _warn_of_scan(self, uri: str) -> None:
-        if not self._warned:
-            self._warned = True
-            folder = uri.rpartition("/")[0]
-            _log.warning(
-                "%s lacks receipts, which list where records begin, so whole shards are searched for "
-                "them; once only, after: beam-tfrecord index %s",
-                folder,
-                folder,
-            )
+
+@functools.cache  # once in a process
+def _warn_of_scan(folder: str) -> None:
+    _log.warning(
+        "%s lacks receipts, which list where records begin, so whole shards are searched for "
+        "them; once only, after: beam-tfrecord index %s",
+        folder,
+        folder,
+    )
 
 
 def _recorded_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int] | None:

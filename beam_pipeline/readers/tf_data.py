@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
@@ -46,6 +47,7 @@ try:
         own_shards,
         records_of,
         spec_of,
+        traced,
         unconverted,
     )
 except ModuleNotFoundError as error:
@@ -154,8 +156,9 @@ def load(
         boolean tensor, False to leave the example out. The features are the ones of `feature_spec`
         without image and mask. The data set then lacks a length.
       cache: True to keep the decoded, resized samples of the first pass in memory, or the path of
-        local files to keep them in; later passes read no shards and decode nothing. Other shards or
-        options use other files of that path; another `filter` needs another path.
+        local files to keep them in; later passes read no shards and decode nothing. Other shards,
+        options or filters use other files of that path; a `filter` that calls Python, or looks up in a
+        table, needs a path of its own.
 
     Returns: a data set of known length, unless there is a `filter`. Its iterator can be saved by
       `tf.train.Checkpoint`, except where tf.data lacks a reader for the format of the shards.
@@ -180,8 +183,7 @@ def load(
     make_reader = partial(_dict_reader, plan) if as_dict else _pair_reader
     reader = make_reader(dataset, image, mask_readers(dataset, plan, antialias=antialias))
     _check_max_boxes(max_boxes, dataset, as_dict)
-    if shuffle is None:
-        shuffle = DEFAULT_SPLIT in {term.partition("[")[0].strip() for term in split.split("+")}
+    shuffle = bool(re.search(rf"\b{DEFAULT_SPLIT}\b", split)) if shuffle is None else shuffle
     buffer = shuffle_buffer(shuffle, shards, plan, cache)
 
     def ordered(elements: Any) -> Any:
@@ -194,8 +196,8 @@ def load(
     records = tf.data.Dataset.zip((records, numbers(seed))) if crop else records
     elements = mapped(records, reader.of_record)
     if cache:
-        read = (fingerprint(shards), plan.keys, pixels, antialias, as_dict, filter is None)
-        elements = ordered(elements.cache("" if cache is True else _cache_file(cache, read)))
+        read = (fingerprint(shards), plan.keys, pixels, antialias, as_dict)
+        elements = ordered(elements.cache(_cache_file(cache, dataset, read, filter)))
     elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE) if augment else elements
     elements = _batched(elements, reader, max_boxes, batch, drop_remainder=drop_remainder)
     in_order = seed is not None if deterministic is None else deterministic
@@ -208,8 +210,16 @@ def _prefetched(elements: Any, *, in_order: bool) -> Any:
     return elements.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
-def _cache_file(path: str | os.PathLike[str], read: tuple[Any, ...]) -> str:
-    """The file for samples of these shards and options, so that those of no others are taken for them."""
+def _cache_file(
+    path: str | os.PathLike[str] | bool, dataset: Dataset, read: tuple[Any, ...], keep: Any
+) -> str:
+    """The file for samples of these shards, options and filter, so that those of no others are taken for them.
+
+    It is empty where memory keeps them.
+    """
+    if isinstance(path, bool):
+        return ""
+    read = (*read, keep is None or traced(dataset, keep))
     return f"{os.fspath(path)}-{hashlib.sha256(repr(read).encode()).hexdigest()[:16]}"
 
 

@@ -58,19 +58,32 @@ def own_shards(dataset: Dataset, split: str, input_context: Any) -> list[Shard]:
             f"pipelines, which each need one; convert with --num_shards {pipelines} or more"
         )
     by_data_set = sorted(range(len(shards)), key=lambda i: shards[i].uri.rpartition("/")[0])
-    own = sorted(by_data_set[input_context.input_pipeline_id :: pipelines])
-    return [shards[i] for i in own]
+    return [shards[i] for i in sorted(by_data_set[input_context.input_pipeline_id :: pipelines])]
 
 
 def filtered(records: Any, dataset: Dataset, keep: Callable[..., Any]) -> Any:
     """Leaves out the examples whose features make a function return False."""
+    spec = _spec_to_filter(dataset)
+    examples = mapped(records, lambda record: (tf.io.parse_single_example(record, spec), record))
+    wanted = examples.filter(lambda features, _: keep(features))
+    return mapped(wanted, lambda _, record: record)
+
+
+def _spec_to_filter(dataset: Dataset) -> dict[str, Any]:
     pixels = {dataset.key_of(key) for key in (ENCODED_KEY, *samples.MASK_KEYS)}
     spec = spec_of(dataset, *(key for key in dataset.features if key not in pixels))
     if not spec:
         raise UsageError(f"{dataset.path} lacks features besides its pixels to filter by")
-    examples = mapped(records, lambda record: (tf.io.parse_single_example(record, spec), record))
-    wanted = examples.filter(lambda features, _: keep(features))
-    return mapped(wanted, lambda _, record: record)
+    return spec
+
+
+def traced(dataset: Dataset, keep: Callable[..., Any]) -> list[Any]:
+    """What a filter computes: its graph, and the values from outside."""
+    spec = _spec_to_filter(dataset)
+    graph_of = tf.function(lambda record: keep(tf.io.parse_single_example(record, spec)))
+    function = graph_of.get_concrete_function(tf.TensorSpec([], tf.string))
+    values = [v.numpy().tolist() for v in function.captured_inputs if v.dtype != tf.resource]
+    return [function.graph.as_graph_def().SerializeToString(deterministic=True), *values]
 
 
 def records_of(

@@ -110,8 +110,9 @@ def test_without_kinds_all_fields_are_labels() -> None:
     ]
     labels, bad = joined(rows, JoinLabels(split="set", unlabelled="keep"))
     whole = {"a": (1, (2, "x")), "b": None, "c": b"\x00", "labelled": 1}
-    assert labels == {"0.jpg": whole, "3.jpg": {"labelled": 0}}
-    assert bad == [("", "bad_row"), ("1.jpg", "conflicting_labels"), ("2.jpg", "bad_label_value")]
+    assert labels == {"0.jpg": whole}
+    faults = ("conflicting_labels", "bad_label_value", "bad_label_value")
+    assert bad == [(f"{i}.jpg", fault) for i, fault in enumerate(faults, 1)]
 
 
 def test_rows_of_files_and_their_faults(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,10 @@ OBJECT_PREFIX = "image/object/"
 OBJECTS_COLUMN = "objects"
 """The column of tables of JSON with the lists of an image's objects."""
 
-CATEGORY_NAMES = ("categories", "category", "category_id", "labels", "label")
+CATEGORY_NAMES = (
+    *("categories", "category", "category_id", "labels", "label"),
+    *("classes", "class", "class_id", "class_name", "name"),
+)
 """Names of the list of their classes, the likelier ones first."""
 
 VISIBILITY = "/visibility"

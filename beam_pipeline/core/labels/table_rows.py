@@ -51,7 +51,7 @@ _EXTENSION = "|".join(re.escape(ending) for ending in sorted(filters.IMAGE_EXTEN
 _SPACED = re.compile(rf"\s*(\S.*?(?:{_EXTENSION}))\s+(\S.*?)\s*", re.IGNORECASE)
 """A line such as `n01440764/n01440764_10026.JPEG 0`: the image's name and its label."""
 _BOXED = re.compile(
-    rf"\s*(\S.*?(?:{_EXTENSION}))((?:\s+\d[\d.]*(?:,\d[\d.]*){{3}},\w+)*)\s*", re.IGNORECASE
+    rf"\s*(\S.*?(?:{_EXTENSION}))((?:\s+-?\d[\d.]*(?:,-?\d[\d.]*){{3}},\w+)*)\s*", re.IGNORECASE
 )
 """A line such as `a.jpg 1,2,30,40,0 5,6,70,80,1`: the image's name, and the corners and class of each of its boxes."""
 _NUMBERED = re.compile(r"\s*(\S[^\t]*\.\w{2,5})#\d+\t(.*?)\s*")

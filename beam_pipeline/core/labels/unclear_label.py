@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 import shlex
@@ -22,11 +23,11 @@ _PIXEL = re.compile(r"(?:pixel|px?)?_?\d+(?:[x_]\d+)?")
 _RUN_LENGTHS = frozenset(["encodedpixels", "rle", "rle_mask"])  # names on Kaggle
 _FLAGS = (frozenset(["0", "1"]), frozenset(["-1", "1"]))
 _WHOLE = re.compile(r"\d+\.0*")
-_FOR = frozenset(["accept", "accepted", "approve", "approved"])
-_AGAINST = frozenset(["reject", "rejected", "ignore", "ignored", "skip", "skipped"])
-_CONFIDENCES = frozenset(["0", "1", "0.0", "1.0"])
+_VERDICT = re.compile("(?:accept|approve)e?d?|(reject(?:ed)?|ignored?|skip(?:ped)?)", re.IGNORECASE)
+_CONFIDENCE = re.compile(r"1(?:\.0)?|(0(?:\.0)?)")
 _EXACT, _LARGEST = 1 << 24, 1e38
 _ENOUGH_CELLS = 10
+_LOOKED_AT = 1000  # numbers
 _FEW_NUMBERS = 20  # more are hardly classes
 _MOST_COLUMNS = 10_000
 _SHOWN = 3
@@ -218,12 +219,12 @@ def verdict_questions(values: Mapping[str, Sequence[Any]]) -> Iterator[questions
       values: column -> its values in the first rows, of those that the user said nothing of.
     """
     for name, cells in values.items():
-        texts = {*map(str.lower, texts_of(filled(cells)))}
-        against = texts & _AGAINST if texts <= _FOR | _AGAINST else set[str]()
-        if name.lower() == "confidence" and texts <= _CONFIDENCES:
-            against = texts & {"0", "0.0"}
-        if against:
-            kind = "str" if against <= _AGAINST else "float"
+        is_confidence = name.lower() == "confidence"
+        pattern, kind = (_CONFIDENCE, "float") if is_confidence else (_VERDICT, "str")
+        texts = {*texts_of(cells)} - {""}
+        matches = [*itertools.takewhile(bool, map(pattern.fullmatch, texts))]
+        against = {match[1] for match in matches if match and match[1]}
+        if against and len(matches) == len(texts):
             yield questions.Question(
                 "verdicts",
                 f"The labels of all rows would count, although the column {name!r} seems to take some of them back: it "
@@ -244,10 +245,8 @@ def rounding_questions(
     """
     for column in columns:
         if column.kind is schema.ColumnKind.FLOAT and not column.repeated:
-            numbers = texts_of(filled(values.get(column.name, ())))
-            large = [
-                number for number in numbers if is_number(number) and _is_rounded(float(number))
-            ]
+            numbers = texts_of(filled(values.get(column.name, ())[:_LOOKED_AT]))
+            large = [number for number in numbers if _is_rounded(number)]
             if len(large) > MOST * len(numbers):
                 yield questions.Question(
                     "rounded",
@@ -258,11 +257,10 @@ def rounding_questions(
                 )
 
 
-def _is_rounded(number: float) -> bool:
-    return (
-        _EXACT < abs(number) < _LARGEST
-        and struct.unpack("f", struct.pack("f", number))[0] != number
-    )
+def _is_rounded(text: str) -> bool:
+    number = float(text) if is_number(text) else 0.0
+    in_range = _EXACT < abs(number) < _LARGEST
+    return in_range and struct.unpack("f", struct.pack("f", number))[0] != number
 
 
 def split_number_questions(column: str, cells: Sequence[Any]) -> Iterator[questions.Question]:

@@ -754,8 +754,18 @@ def test_a_cache_keeps_samples_of_several_splits_and_options_apart(
         heights = [len(image) for image, _ in images.as_numpy_iterator()]
         assert heights == [size] * examples[split]
     assert len(list(tmp_path.glob("cache-*.index"))) == 3
-    few = beam_pipeline.load(pets, cache=cache, image_size=4, channels=1, filter=lambda _: False)
-    assert list(few.as_numpy_iterator()) == []
+    least = tf.constant(1, tf.int64)
+    filters: tuple[tuple[Any, int], ...] = (
+        (lambda features: features[CLASS] == 0, 20),
+        (lambda features: features[CLASS] == 2, 0),
+        (lambda features: features[CLASS] < least, 20),
+        (lambda features: features[CLASS] < least + 1, 40),
+        (lambda features: features[CLASS] == 0, 20),
+    )
+    for keep, count in filters:
+        few = beam_pipeline.load(pets, cache=cache, image_size=4, channels=1, filter=keep)
+        assert len(list(few.as_numpy_iterator())) == count
+    assert len(list(tmp_path.glob("cache-*.index"))) == 3 + 4
 
 
 @pytest.mark.parametrize("kept", ["memory", "files"])
