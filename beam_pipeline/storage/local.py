@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from beam_pipeline.storage.base import FileSystem, FoundFile, checksum_of
 _LARGE_BYTES = 16 << 20  # 16 MiB; compared with reading that much, one more call is negligible
 _MAX_BUFFERS = 512  # below Linux's IOV_MAX of 1,024
 _FLUSH_BYTES = 256 << 10  # 256 KiB
-_MOST_OPEN = 64  # files of one reader; many systems allow a process 1,024, macOS 256
+_MOST_OPEN = max(1, min(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8))  # of one reader
 _NO_SYNC = frozenset({errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.ENOTSUP})
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # or opening a pipe would wait for a writer
 

@@ -6,6 +6,7 @@ the same decision for `--resume` and `--reuse`, with another folder to look in.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -159,12 +160,10 @@ class EarlierDataSet:
         """
         uri, info = self._uri(receipt), receipt.info
         noted = files.join(self.folder, receipt_name(info.file_name))
-        try:
-            return files.is_older(uri, info.bytes, noted) or files.holds(
-                uri, info.bytes, info.crc32c
-            )
-        except OSError:
-            return False
+        with contextlib.suppress(OSError):
+            older = files.is_older(uri, info.bytes, noted)
+            return older or files.holds(uri, info.bytes, info.crc32c)
+        return False
 
     def _uri(self, receipt: Receipt) -> str:
         return files.join(self.folder, receipt.inputs.spec.file_name)

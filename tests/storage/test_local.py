@@ -74,6 +74,19 @@ def test_the_files_read_last_stay_open_until_their_reader_goes(tmp_path: Path) -
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def test_few_descriptors_are_enough(tmp_path: Path) -> None:
+    """A reader keeps an eighth of those that a process may have, of which 40 are left here."""
+    line = f"""from beam_pipeline.storage.local import OpenFiles
+reader = OpenFiles()
+for number in range(60):
+    name = f"{tmp_path}/{{number}}"
+    open(name, "w").write("a")
+    assert reader.read(name, 1, 0) == b"a"
+"""
+    few = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (40, 40))
+    assert harness.python("-c", line, preexec_fn=few).stderr == ""
+
+
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "make", [os.mkfifo, lambda path: os.truncate(open(path, "wb").name, 1 << 40)]
