@@ -19,7 +19,8 @@ from beam_pipeline.storage.base import FileSystem, FoundFile, checksum_of
 _LARGE_BYTES = 16 << 20  # 16 MiB; compared with reading that much, one more call is negligible
 _MAX_BUFFERS = 512  # below Linux's IOV_MAX of 1,024
 _FLUSH_BYTES = 256 << 10  # 256 KiB
-_MOST_OPEN = max(1, min(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8))  # of one reader
+_DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # below 0: without a limit
+_MOST_OPEN = max(1, min(64, _DESCRIPTORS // 8)) if _DESCRIPTORS >= 0 else 64  # of one reader
 _NO_SYNC = frozenset({errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.ENOTSUP})
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # or opening a pipe would wait for a writer
 
