@@ -72,6 +72,8 @@ def checked_config(
       QuestionError: a guess about the labels is not safe; tells the command to run instead.
       ConversionError: a bucket cannot be reached.
     """
+    if not options.inputs.images:
+        raise UsageError("--images is empty, expected a path or several")
     config, why = convert_config(options)
     config = replace(config, **changes)
     files.check_credentials(config.uris if writes else config.source.uris)

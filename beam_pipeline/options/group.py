@@ -22,9 +22,10 @@ import os
 import re
 import warnings
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from numbers import Number
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from beam_pipeline.core import errors, references
@@ -55,6 +56,7 @@ class Kind(NamedTuple):
 
 NUMBER = Kind("N", int)
 PATH = "PATH"
+_PATHS = (PATH, "DIR", "FILE")  # no number is one
 COMMON = (
     *("images", "labels", "layout", "yes", "label_column", "splits", "resize", "max_bad_fraction"),
     *("output", "overwrite", "reuse", "resume"),
@@ -145,7 +147,7 @@ class Option:
         Raises:
           UsageError: it cannot be read.
         """
-        if value is None:
+        if value is None or (isinstance(value, Mapping) and not value):
             return self.default
         value = value.tolist() if hasattr(value, "tolist") else value  # of NumPy
         if self.is_switch:
@@ -154,11 +156,15 @@ class Option:
             return value
         if not self.repeated:
             return self._parsed(value)
-        several = value if isinstance(value, list | tuple) else [value]
+        is_one = isinstance(value, str | bytes | os.PathLike | Mapping)
+        several = value if isinstance(value, Iterable) and not is_one else [value]
         if not isinstance(self.default, Mapping):
-            return tuple(map(self._parsed, several))
-        parsed = [part if isinstance(part, Mapping) else self._parsed(part) for part in several]
-        return {name: item for part in parsed for name, item in part.items()}
+            parsed = tuple(map(self._parsed, several))
+            if not parsed and self.name == "labels":  # a search that found no file, perhaps
+                raise errors.UsageError(f"{self.flag} is empty, expected a path or several")
+            return parsed
+        pairs = [part if isinstance(part, Mapping) else self._parsed(part) for part in several]
+        return {name: item for part in pairs for name, item in part.items()}
 
     def _parsed(self, given: Any) -> Any:
         """One value by the parser of its text; lists and mappings where the text is one as well."""
@@ -166,15 +172,19 @@ class Option:
         if isinstance(value, Mapping | list | tuple) and self.kind.parse is not str:
             parts = self._pairs(value) if isinstance(value, Mapping) else map(str, value)
             value = ",".join(parts)
-        if isinstance(value, float) and value.is_integer():
+        if self.kind.parse is parse_truth and isinstance(value, bool):
+            value = str(value)
+        is_number = isinstance(value, Number) and not isinstance(value, bool)
+        if is_number and isinstance(value, float | Fraction) and value % 1 == 0:
             value = int(value)  # of 1e6
-        if not isinstance(value, str | int | float):
+        if not isinstance(value, str) and (not is_number or self.kind.metavar in _PATHS):
             expected = self.kind.metavar or " or ".join(map(str, self.choices))
             if expected == PATH and isinstance(given, Mapping):
                 expected += "; dicts of features are converted by beam_pipeline.convert_samples"
             raise errors.UsageError(f"{self.flag} is {excerpt(given)}, expected {expected}")
         try:
-            return self.kind.parse(str(value))
+            # str() of a text of an enumeration would be the name of its member.
+            return self.kind.parse(value[:] if isinstance(value, str) else str(value))
         except (ArgumentTypeError, ValueError) as error:
             raise errors.UsageError(f"{self.flag}: {error}") from error
 
@@ -303,14 +313,17 @@ def parse_size(text: str) -> int:
 
 
 def parse_side_lengths(text: str) -> str:
-    """Returns the text of a width and a height: `256`, which is both, or `320x240`."""
-    text = text.strip().lower()
-    match = re.fullmatch(r"([0-9]{1,5})(?:[x,]([0-9]{1,5}))?", text)
+    """Returns the text of a width and a height: `256`, which is both, or `320x240`.
+
+    A pair of Python as text, `(320, 240)`, is the same.
+    """
+    text = text.strip("()[] ").lower()
+    match = re.fullmatch(r"([0-9]{1,5})(?:(?:x|, ?)([0-9]{1,5}))?", text)
     if match is None or not all(int(side) for side in match.groups("1")):
         raise ArgumentTypeError(
             f"{text!r} is not an image size; expected pixels, as 256, or WIDTHxHEIGHT, as 320x240"
         )
-    return match[0].replace(",", "x")
+    return "x".join(filter(None, match.groups()))
 
 
 def parse_truth(text: str) -> bool:

@@ -69,7 +69,7 @@ def split_of(sample: Any, split: Any, features: Collection[str] = ()) -> str:
     name = split(sample) if callable(split) else split
     if not isinstance(name, str) or not SPLIT_NAME.fullmatch(name):
         raise SampleError(f"its split is {name!r}, expected letters, digits and '_'")
-    if split in features and name not in SPLIT_NAMES:
+    if name is split and name in features and name not in SPLIT_NAMES:
         raise SampleError(
             f"the split of all samples is {name!r}, which is a feature; expected another name, or for the "
             f"feature's value a function: split=lambda sample: sample[{name!r}]"
