@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
@@ -24,6 +24,7 @@ from beam_pipeline.storage import files
 
 _Item = TypeVar("_Item")
 _Made = TypeVar("_Made")
+_Draw = Callable[..., Thumbnail | None]
 
 _TILES = 24
 _LARGE_TILES = 12  # of samples with boxes
@@ -72,20 +73,18 @@ def make_report(folder: str, report: Report, dead_letters: Iterable[DeadLetter] 
     return report_page(replace(report, samples=samples, left_out=left_out))
 
 
-def _in_threads(
-    make: Callable[[_Item], _Made | None], items: Sequence[_Item]
-) -> list[_Made | None]:
-    """Makes thumbnails, several at a time if the system has threads and memory left."""
+def _in_threads(make: Callable[..., _Made], items: Sequence[_Item]) -> list[_Made]:
+    """Makes what has thumbnails, several at a time if the system has threads and memory left."""
     try:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="thumbnails") as pool:
-            return [*pool.map(make, items)]
+            return [*pool.map(partial(make, draw=thumbnail), items)]
     except (RuntimeError, MemoryError):
-        return [_if_memory_allows(make, item) for item in items]
+        return [make(item, draw=_thumbnail_if_memory_allows) for item in items]
 
 
-def _if_memory_allows(make: Callable[[_Item], _Made | None], item: _Item) -> _Made | None:
+def _thumbnail_if_memory_allows(*image: Any) -> Thumbnail | None:
     with contextlib.suppress(MemoryError):
-        return make(item)
+        return thumbnail(*image)
     return None
 
 
@@ -133,9 +132,9 @@ def some_of_each_reason(dead_letters: Iterable[DeadLetter]) -> list[DeadLetter]:
     return sorted(itertools.chain.from_iterable(first.values()))[:_MOST_LEFT_OUT]
 
 
-def _thumbnail_at(uri: str) -> Thumbnail | None:
+def _thumbnail_at(uri: str, draw: _Draw) -> Thumbnail | None:
     if uri:
         with contextlib.suppress(OSError, ConversionError):
             if 0 < files.size_of(uri) <= _LARGEST_IMAGE:
-                return thumbnail(files.read_bytes(uri))
+                return draw(files.read_bytes(uri))
     return None

@@ -10,7 +10,6 @@ import pytest
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.report import samples
 from beam_pipeline.core.report.contents import is_unchanged
 from beam_pipeline.core.report.page import Report
 from beam_pipeline.core.report.thumbnails import SIDE, Thumbnail, thumbnail
@@ -70,10 +69,25 @@ def test_thumbnails_that_lack_memory_beside_each_other_are_made_one_by_one(
             raise MemoryError
         return thumbnail(data, mask, side)
 
-    monkeypatch.setattr(samples, "thumbnail", in_main_thread)
+    monkeypatch.setattr(report, "thumbnail", in_main_thread)
     output = str(photos / "out")
     page = report.make_report(output, Report(manifest=read_manifest(output)))
     assert page.count(b"data:image/png") == 24
+
+
+def test_a_sample_whose_picture_needs_too_much_memory_is_shown_without(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its key and labels are there all the same."""
+
+    def too_large(data: bytes, mask: bytes = b"", side: int = SIDE) -> Thumbnail | None:
+        raise MemoryError
+
+    manifest = read_manifest(str(photos / "out"))
+    expected = report.read_samples(str(photos / "out"), manifest, "train", 9)
+    monkeypatch.setattr(report, "thumbnail", too_large)
+    shown = report.read_samples(str(photos / "out"), manifest, "train", 9)
+    assert shown == [sample._replace(picture=None) for sample in expected]
 
 
 def test_a_shard_that_cannot_be_read_is_an_error(photos: Path, tmp_path: Path) -> None:

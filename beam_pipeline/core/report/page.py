@@ -33,6 +33,10 @@ from beam_pipeline.core.report.markup import (
 from beam_pipeline.core.report.samples import ShownSample, framed, sample_grids, tile_grid
 from beam_pipeline.core.text import enumerated, human_size, span
 
+MOST_BYTES = 5_000_000
+"""A report is smaller; sections beyond that are left out, with a sentence in their place."""
+_HEAD_BYTES = 100_000  # at least what is around the sections
+
 MOST_CLASSES = 2000
 MOST_SPLITS = 50
 _SPLIT_COLUMNS = 6
@@ -76,7 +80,13 @@ class Report:
 def report_page(report: Report) -> bytes:
     """The file of a report; the same report has the same bytes."""
     style, script = (contents.template(f"page.{kind}").template for kind in ("css", "js"))
-    bodies = [(key, title, joined(make(report))) for key, title, make in _SECTIONS]
+    bodies, room = [], MOST_BYTES - _HEAD_BYTES
+    for key, title, make in _SECTIONS:
+        section = joined(make(report))
+        if len(section.encode()) > room:
+            section = Html("<p>Left out, as the page would be larger than 5 MB.</p>")
+        room -= len(section.encode())
+        bodies.append((key, title, section))
     sections = [section for section in bodies if section[2]]
     page = contents.template("page.html").substitute(
         policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "

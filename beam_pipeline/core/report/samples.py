@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, starmap
 from typing import Any, NamedTuple
 
@@ -66,7 +66,10 @@ class ShownSample(NamedTuple):
 
 
 def shown_sample(
-    record: bytes, columns: Sequence[Column], renames: Mapping[str, str]
+    record: bytes,
+    columns: Sequence[Column],
+    renames: Mapping[str, str],
+    draw: Callable[..., Thumbnail | None] = thumbnail,
 ) -> ShownSample | None:
     """Reads a serialized example, or None.
 
@@ -74,6 +77,7 @@ def shown_sample(
       record: the example.
       columns: the label columns as in the manifest.
       renames: written key -> standard key.
+      draw: makes the pictures.
     """
     try:
         features = ExampleView(record, "")
@@ -111,11 +115,11 @@ def shown_sample(
     side = LARGE_SIDE if len(sides[0]) else SIDE
     return ShownSample(
         key=_as_text(first("image/source_id")),
-        picture=thumbnail(image, mask, side) if image else None,
+        picture=draw(image, mask, side) if image else None,
         labels=tuple(labels),
         boxes=tuple(islice(starmap(ShownBox, zip(*sides, names, strict=False)), MOST_BOXES)),
         objects=len(sides[0]),
-        beside=tuple(filter(None, map(thumbnail, pictures[:_MOST_BESIDE]))),
+        beside=tuple(filter(None, map(draw, pictures[:_MOST_BESIDE]))),
     )
 
 

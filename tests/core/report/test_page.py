@@ -253,6 +253,17 @@ def test_a_page_is_small_whatever_the_data_set() -> None:
     assert most.count(b"<tr><th") < MOST_CLASSES + 1500
 
 
+def test_a_section_that_would_make_the_page_too_large_is_left_out() -> None:
+    """A sentence tells so in its place; the other sections are there."""
+    report = full(10, 2, "x", boxes=0)
+    questions = tuple(f"{i}{'x' * 300}" for i in range(20_000))
+    manifest = dataclasses.replace(report.manifest, questions=questions)
+    page = report_page(dataclasses.replace(report, manifest=manifest))
+    assert len(page) < 2_000_000
+    assert page.count(b"Left out, as the page would be larger than 5 MB.") == 1
+    assert page.count(b"<section") == report_page(report).count(b"<section")
+
+
 @given(st.integers(0, 3), st.integers(0, 3))
 def test_small_data_sets_have_a_page(samples: int, dead: int) -> None:
     """Nothing is divided by the number of nothing."""
