@@ -227,7 +227,7 @@ def test_what_rows_are_does_not_depend_on_images_without_one(
         (lambda: JoinLabels().expand({"image": None, "rows": None}), "^JoinLabels takes two PColl"),
         (
             lambda: ReadLabels([], layout="voc"),
-            "ReadLabels is given no label file, expected a path",
+            "labels is empty, expected a path or several",
         ),
         (lambda: ReadLabels("a.csv", label="x"), "ReadLabels has no argument 'label'; its options"),
         (
