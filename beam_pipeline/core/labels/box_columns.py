@@ -272,7 +272,8 @@ def inspect_boxes(
     elif len(names) == 1 and all(c > a and d > b for a, b, c, d in filter(None, boxes)):
         form = CORNERS
     lengths = [length for name in size for length in _floats(rows.cells(name)) if length]
-    pixels, doubt = _unit(boxes, may_be_percent=max(lengths, default=math.inf) > _PERCENT)
+    may_be_percent = form != CORNERS and max(lengths, default=math.inf) > _PERCENT
+    pixels, doubt = _unit(boxes, may_be_percent=may_be_percent)
     rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
     if size and _is_of_boxes(boxes, rows, size, form, rounded):
         size = ()

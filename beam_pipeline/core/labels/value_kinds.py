@@ -135,8 +135,8 @@ def _fractions(classes: Counts, _: str, *, commas: bool) -> Sequence[str]:
 def _quantities(classes: Counts, column: str) -> Sequence[str]:
     """Integers in a column called like a quantity, as `boneage`, not like its classes, as `age_group`.
 
-    Many are asked about unless their column is called like classes, or they are ids of classes: without gaps, and one as
-    often as the next only by chance.
+    Many are asked about unless their column is called like classes, or they are ids of classes: one as often as the next
+    only by chance, and without gaps unless each has several images.
     """
     words = [word.lower() for word in path_roles.WORDS.findall(column)]
     called = any(map(_QUANTITY.fullmatch, words))
@@ -148,8 +148,8 @@ def _quantities(classes: Counts, column: str) -> Sequence[str]:
     mean = sum(counts) / len(counts)
     steps = sum(abs(one - other) for one, other in itertools.pairwise(counts))
     smooth = steps < sum(abs(count - mean) for count in counts)
-    has_gaps = int(numbers[-1]) - int(numbers[0]) >= len(numbers)
-    return numbers if called or has_gaps or smooth else ()
+    is_sparse = int(numbers[-1]) - int(numbers[0]) >= len(numbers) and min(counts) < FEW_IMAGES
+    return numbers if called or is_sparse or smooth else ()
 
 
 def _lists(classes: Counts, column: str, *, separator: str) -> Sequence[str]:
