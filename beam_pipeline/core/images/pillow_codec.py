@@ -363,9 +363,6 @@ def is_converted(mode: str, profile: bytes) -> bool:
 
 def to_srgb(image: Image.Image, profile: bytes) -> Image.Image:
     """Converts the colours from an ICC profile, in the image itself where its mode stays."""
-    if image.mode == "LA":
-        grey, opacity = image.split()
-        return Image.merge("LA", (to_srgb(grey, profile), opacity))
     transform = _srgb_transform(profile, image.mode)
     if transform is None:
         return image
