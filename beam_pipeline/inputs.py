@@ -25,7 +25,6 @@ from beam_pipeline.core.labels.classes import (
     parse_class_manifest,
 )
 from beam_pipeline.core.labels.further_columns import resize_questions
-from beam_pipeline.core.labels.roles import SPLIT
 from beam_pipeline.core.labels.samples import Crops, KeepUnlabelled, WithoutObjects
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, split_paths
 from beam_pipeline.core.listing.inventory import rows_in
@@ -263,9 +262,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
 
 
 def _split_folders(source: Source) -> tuple[str, ...]:
-    """The names of folders of images that are splits, if class folders are below them."""
-    if not any(row.role.startswith(SPLIT) for row in source.roles):
-        return ()
+    """The names of folders of images that are splits where class folders are below them."""
     names = (posixpath.basename(path) for root in source.roots for path in subfolders(root.uri))
     return tuple(dict.fromkeys(name for name in names if name.lower() in SPLIT_NAMES))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import posixpath
+import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -231,7 +232,10 @@ def _paths_as_classes(
         return
     words = {name for level in names for name in level}
     last = {path[-1] for path in paths}
-    pattern = last_folder_pattern([*checks.split_folders, *sorted(words)])
+    in_sets = bool(checks.split_folders) and all(len(p) == 2 and p[1] in classes for p in paths)
+    sets = sorted({path[0] for path in paths}) if in_sets else []
+    splits = [name for name in sorted(words) if name.lower() in folders.SPLIT_NAMES or name in sets]
+    pattern = last_folder_pattern([*checks.split_folders, *map(re.escape, splits)])
     whole = f"If whole paths are the classes, give --{'yes' if checks.listed else 'layout class_folders'}. "
     answer: dict[str, Any] = {"label_from": pattern}
     advice = f"{whole}If the last folder is the class:"
@@ -244,6 +248,8 @@ def _paths_as_classes(
     elif len(last) < len(paths) and differ_in_numbers(last):
         advice = f"If the last folder is the class, give --label_from {shlex.quote(pattern)}. If whole paths are:"
         answer = {"layout": "class_folders"}
+    elif sets:
+        advice = f"{whole}If {_some(sets)} is a split, as is {_some(checks.split_folders)}:"
     answer |= {"labels": ()} if checks.listed and answer else {}
     reason = f"{len(paths)} of {of_all} are paths of several folders: {described}."
     yield Question("paths_as_classes", reason, advice, answer or None)
