@@ -6,6 +6,7 @@ piece by piece.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
@@ -143,9 +144,9 @@ class Source:
         with open_shard(file.uri) as stream:
             if not record_format or record_format.name == formats.DEFAULT_FORMAT:
                 yield from read_examples(stream, file.uri)
-                return
-            for number, record in enumerate(record_format.records(stream, file.uri)):
-                yield len(record), parsed(record, file.uri, number)
+            else:
+                for number, record in enumerate(record_format.records(stream, file.uri)):
+                    yield len(record), parsed(record, file.uri, number)
 
     def keys_of(self, features: example_view.Features) -> list[str]:
         """Every text that may identify a sample, its key first."""
@@ -230,12 +231,9 @@ def _files_of(uri: str) -> Iterator[RecordFile]:
         return
     folder, pattern = posixpath.split(uri)
     is_glob = not is_folder and any(sign in pattern for sign in "*?[")
-    if not is_glob:
-        folder = uri
-    try:
+    folder, listed = folder if is_glob else uri, {}
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         listed = files.files_in(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        listed = {}
     names = [
         name
         for name in sorted(listed)
