@@ -142,11 +142,9 @@ def size_line(images: ImageEntries) -> str:
 
 def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
     """Says what happened to images; labels may contain places in them, such as boxes."""
-    handled = [
-        f"{events[event]} {phrase}"
-        for event, phrase in EVENT_PHRASES.items()
-        if event in events and event not in (LEFT_TURNED, OBJECTS_OUTSIDE)
-    ]
+    noted = (LEFT_TURNED, OBJECTS_OUTSIDE)
+    phrases = [(event, EVENT_PHRASES[event]) for event in EVENT_PHRASES if event not in noted]
+    handled = [f"{events[event]} {phrase}" for event, phrase in phrases if event in events]
     if handled:
         yield f"  images: {', '.join(handled)}"
     if turned := events.get(LEFT_TURNED):

@@ -241,13 +241,11 @@ def _diff(call: Call) -> bool:
     labels = changes.file_labels(after.content["options"])
     differing = changes.compare_samples(_samples(old, before), _samples(new, after), labels)
     then, now = ({k: m.content[k] for k in ("seed", "options")} for m in (before, after))
+    options = changes.option_differences(then, now)
     say(
         *(f"{kind} {key}" for kind, keys in differing._asdict().items() for key in keys),
         f"{old} and {new}: {changes.summary_of(differing.counts)}",
-        *(
-            f"option {text.removeprefix('options.')}"
-            for text in changes.option_differences(then, now)
-        ),
+        *(f"option {text.removeprefix('options.')}" for text in options),
     )
     return True
 

@@ -126,14 +126,21 @@ def parse(kind: Any, data: bytes | str, fault: str, remedy: str = "", file_forma
 FORMAT_VERSION = 1
 
 
+@dataclasses.dataclass(frozen=True)
+class _Head:
+    format: Any
+    format_version: int
+
+
 def check_head(content: Any, file_format: str) -> None:
     """Checks the entries `format` and `format_version` of a file that programs rely on. Raises ValueError."""
-    head = decode(Mapping[str, Any], content)
-    if head.get("format") != file_format:
-        raise UnexpectedError(head.get("format"), "format", file_format)
-    version = decode(int, head.get("format_version"), "format_version")
-    if version != FORMAT_VERSION:
-        raise ValueError(f"it has version {version}; this program reads version {FORMAT_VERSION}")
+    head = decode(_Head, content)
+    if head.format != file_format:
+        raise UnexpectedError(head.format, "format", file_format)
+    if head.format_version != FORMAT_VERSION:
+        raise ValueError(
+            f"it has version {head.format_version}; this program reads version {FORMAT_VERSION}"
+        )
 
 
 @functools.cache

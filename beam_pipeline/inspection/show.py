@@ -23,7 +23,7 @@ from beam_pipeline.core.dataset.names import INCOMPLETE_FOLDER
 from beam_pipeline.core.errors import OutputError, OutputNotEmptyError
 from beam_pipeline.core.images.header import image_extension
 from beam_pipeline.core.records.example_view import NO_VALUES, FeatureList, Features
-from beam_pipeline.core.text import counted, human_size, terminal_line
+from beam_pipeline.core.text import counted, human_size, span, terminal_line
 from beam_pipeline.inspection.select import MOST_TEXTS, FeatureFigures, FoundExample, Scan
 from beam_pipeline.inspection.sources import Source, text_of
 from beam_pipeline.storage import files
@@ -129,7 +129,7 @@ def feature_rows(result: Scan) -> Table:
             key,
             " or ".join(sorted(kind or "none" for kind in feature.kinds)),
             _share(feature.kinds.total(), examples),
-            _span(feature.shortest, feature.longest),
+            span(_number, (feature.shortest, feature.longest)),
             _range(feature),
         )
         for key, feature in sorted(result.features.items())
@@ -144,9 +144,8 @@ def _share(part: int, whole: int) -> str:
     return f"{min(99.9, max(0.1, 100 * part / whole)):.1f} %"
 
 
-def _span(low: float, high: float) -> str:
-    ends = [str(end) if isinstance(end, int) else f"{end:.4g}" for end in (low, high)]
-    return ends[0] if low == high else " to ".join(ends)
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
 def _range(feature: FeatureFigures) -> str:
@@ -156,7 +155,8 @@ def _range(feature: FeatureFigures) -> str:
         return odd
     if "bytes" not in feature.kinds:
         mean = "" if feature.low == feature.high else f"mean {feature.mean:.4g}"
-        return ", ".join(filter(None, (_span(feature.low, feature.high), mean, odd)))
+        ends = span(_number, (feature.low, feature.high))
+        return ", ".join(filter(None, (ends, mean, odd)))
     texts = feature.texts
     if texts is None:
         low, high, mean = (human_size(int(n)) for n in (feature.low, feature.high, feature.mean))

@@ -23,7 +23,7 @@ from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.labels.schema import written_key
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records import example_view, formats, tfrecord
-from beam_pipeline.core.text import excerpt, is_utf8, quoted
+from beam_pipeline.core.text import excerpt, quoted
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import read_manifest
 from beam_pipeline.readers.shards import open_shard
@@ -178,10 +178,9 @@ class Source:
 def text_of(value: bytes) -> str | None:
     """Bytes as text, or None."""
     try:
-        text = value.decode()
+        return None if b"\0" in value else value.decode()
     except UnicodeDecodeError:
         return None
-    return text if is_utf8(text) and "\0" not in text else None
 
 
 def open_source(paths: Sequence[str]) -> Source:

@@ -212,10 +212,8 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
         *(*tally.refusals, *map(errors.Refusal.from_error, faults)),
         *(too_many_bad(tally, request.max_bad_fraction), *map(errors.Refusal.from_error, further)),
     )
-    # Shards without number are not even named.
-    shard_plan = sharding.ShardPlan(
-        request.name, () if too_small else tuple(shards.value.items()), request.record_format
-    )
+    counts = () if too_small else tuple(shards.value.items())  # those without number have no name
+    shard_plan = sharding.ShardPlan(request.name, counts, request.record_format)
     return Plan(
         shard_plan=shard_plan,
         classes=classes.value,
@@ -273,9 +271,8 @@ def _nothing_joined(tally: Tally, option: str) -> str:
         )
         return f"no images found (passed over: {ignored}); check --images. {remedy}"
     none = f"none of {tally.listed} images"
-    unlabelled, missing = (
-        tally.shown.get(reason, []) for reason in (Reason.UNLABELLED, Reason.MISSING_IMAGE)
-    )
+    unlabelled = tally.shown.get(Reason.UNLABELLED, [])
+    missing = tally.shown.get(Reason.MISSING_IMAGE, [])
     rows, fields = ("masks", "") if option == "--masks" else ("label rows", " and --key_column")
     unusable = not missing and (not unlabelled or (not tally.orphan_rows and rows != "masks"))
     if not tally.label_rows:  # as in a pipeline
@@ -422,11 +419,8 @@ def too_many_bad(tally: Tally, max_bad_fraction: float) -> errors.Refusal | None
 
 def all_filtered(tally: Tally, shards: Sequence[sharding.ShardInfo]) -> errors.Refusal | None:
     """The refusal of a run whose filters left nothing to write."""
-    filtered = [
-        f"{count} by --{name}"
-        for reason, name in FILTER_REASONS.items()
-        if (count := tally.dead[reason])
-    ]
+    counts = {name: tally.dead[reason] for reason, name in FILTER_REASONS.items()}
+    filtered = [f"{count} by --{name}" for name, count in counts.items() if count]
     if not filtered or any(shard.examples for shard in shards):
         return None
     error = errors.NothingLeftError(
