@@ -273,10 +273,7 @@ class ImageChanges:
         """The values that are not at their defaults, for JSON; `from_recorded` reads them."""
         defaults = dataclasses.asdict(ImageChanges())
         given = dataclasses.asdict(self)
-        values = {name: value for name, value in given.items() if value != defaults[name]}
-        if self.resize:
-            values["resize"] = list(self.resize)
-        return values
+        return {name: value for name, value in given.items() if value != defaults[name]}
 
     @classmethod
     def from_recorded(cls, values: Mapping[str, Any]) -> ImageChanges:
@@ -321,11 +318,8 @@ def _fitted(size: Size, resize: Resize) -> tuple[Rectangle, Size, tuple[int, int
     if scaled == size:  # whole pixels are cut off
         left, top = (width - part[0]) // 2, (height - part[1]) // 2
         return (left, top, left + part[0], top + part[1]), part, (0, 0), part
-    x = y = 0.0
-    if resize.width * height >= resize.height * width:
-        y = (height - min(float(height), resize.height * width / resize.width)) / 2
-    else:
-        x = (width - min(float(width), resize.width * height / resize.height)) / 2
+    x = (width - min(float(width), resize.width * height / resize.height)) / 2
+    y = (height - min(float(height), resize.height * width / resize.width)) / 2
     return (x, y, width - x, height - y), part, (0, 0), part
 
 
@@ -364,8 +358,7 @@ def measured_header(header: ImageHeader, claimed: Size | None, *, as_shown: bool
 
     Returns: the header; its orientation is 1 if it describes the picture as shown.
     """
-    stored = (header.width, header.height)
-    turned = turned_size(stored, header.orientation)
+    stored, turned = header.size, turned_size(header.size, header.orientation)
     if stored != turned and claimed in (stored, turned):
         as_shown = claimed == turned
     if not as_shown:
@@ -387,10 +380,9 @@ def check_claimed_size(claimed: Size | None, header: ImageHeader, *, boxes: bool
     Raises:
       BadImageError: it has another size.
     """
-    size = (header.width, header.height)
-    if claimed is None or claimed == size or min(claimed) <= 0:
+    if claimed is None or claimed == header.size or min(claimed) <= 0:
         return
-    swapped = claimed == size[::-1]
+    swapped = claimed == header.size[::-1]
     if swapped and (not boxes or header.orientation in QUARTER_TURNS):
         return
     hint = "; width and height are swapped, and EXIF does not turn the image" if swapped else ""

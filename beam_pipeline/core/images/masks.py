@@ -96,10 +96,10 @@ def mask_png(shape: str, header: ImageHeader, *, pixels: bool) -> bytes:
     """
     from PIL import Image  # few jobs have masks
 
-    width, height = header.width, header.height
+    width, height = header.size
     decoded = json.loads(shape)
     if isinstance(decoded, dict):
-        image = _from_runs(decoded, (width, height))
+        image = _from_runs(decoded, header.size)
     else:
         mask = bytearray(width * height)
         scale_x, scale_y = (1, 1) if pixels else (width, height)
@@ -171,9 +171,8 @@ def _from_runs(shape: Mapping[str, Any], size: Size) -> Image.Image:
     """The mask of run lengths. Raises BadImageError if the image is not of their size."""
     from PIL import Image
 
-    width, height = size
-    if shape["size"] != [height, width]:
-        raise _other_size(shape["size"][::-1], size)
+    height, width = shape["size"]
+    _check_size((width, height), size)
     runs = enumerate(_counts(shape["counts"]))
     pixels = b"".join(bytes((number % 2,)) * count for number, count in runs)
     by_column = Image.frombytes("L", (height, width), pixels)
@@ -316,7 +315,7 @@ def segmentation_png(
     own = (check if mask.startswith(png.MAGIC) else passing_any_format(read_header))(mask)
     if own.format not in _LOSSLESS:
         raise _bad(f"a {own.format} mask; save masks as PNG, from what they were drawn with")
-    check_size(own, header)
+    _check_size(own.size, header.size)
     if colours is not None:
         return _of_colours(mask, own, colours, bits)
     depth, colour_type = png_kind(mask) or (0, -1)
@@ -338,19 +337,14 @@ def segmentation_png(
     return png.grey_png(bytes(pixels), own.width, own.height, bits)
 
 
-def check_size(own: ImageHeader, header: ImageHeader) -> None:
+def _check_size(size: Size, of_image: Size) -> None:
     """Makes sure that a mask has its image's size, pixel for pixel. Raises BadImageError."""
-    if (own.width, own.height) == (header.width, header.height):
-        return
-    raise _other_size((own.width, own.height), (header.width, header.height))
-
-
-def _other_size(size: Size, of_image: Size) -> BadImageError:
-    return BadImageError(
-        Reason.SIZE_MISMATCH,
-        f"a mask of {size[0]} x {size[1]} pixels, the image has {of_image[0]} x {of_image[1]}; take the image that "
-        "was labelled, upright if the mask is, or scale the mask",
-    )
+    if size != of_image:
+        raise BadImageError(
+            Reason.SIZE_MISMATCH,
+            f"a mask of {size[0]} x {size[1]} pixels, the image has {of_image[0]} x {of_image[1]}; take the "
+            "image that was labelled, upright if the mask is, or scale the mask",
+        )
 
 
 def panoptic_pngs(
@@ -372,7 +366,7 @@ def panoptic_pngs(
         numbers that its bits do not contain.
     """
     own = check(mask)
-    check_size(own, header)
+    _check_size(own.size, header.size)
     if not is_coloured(mask):
         raise _bad("not an RGB PNG, as COCO's panoptic masks are")
     ids = {0: (0, 0)}

@@ -178,7 +178,7 @@ def _scaled(pixels: Any, size: Size) -> Any:
 def _to_srgb(pixels: Any, opened: pillow_codec.Opened) -> Any:
     """Converts the colours, where a file has a profile."""
     profile, mode = opened.image.info.get("icc_profile"), opened.image.mode
-    if not profile or not pillow_codec.is_converted(mode, profile):
+    if not profile or not pillow_codec.srgb_transform(profile, mode):
         return pixels
     order = _ORDERS[mode]
     height, width = pixels.shape[:2]

@@ -158,9 +158,9 @@ def open_image(data: bytes) -> Opened:
         width, height = image.size
         check_pixels(height, width)
         name = _NAMES.get(image.format or "", (image.format or "").lower())
-        orientation = UPRIGHT
-        if image.format not in ("TIFF", "HEIF"):  # which are turned when they are decoded
-            orientation = exif_orientation(image.info.get("exif") or b"")
+        # TIFF and HEIF are turned when they are decoded.
+        exif = b"" if image.format in ("TIFF", "HEIF") else image.info.get("exif")
+        orientation = exif_orientation(exif or b"")
         animated = image.format != "MPO" and bool(getattr(image, "is_animated", False))
     except PARSER_ERRORS as error:
         unknown = str(error).startswith("Unsupported")
@@ -251,12 +251,10 @@ def written_header(name: str, channels: int, opened: Opened, geometry: Geometry)
 
 def _changed(image: Image.Image, geometry: Geometry, changes: ImageChanges | None) -> Image.Image:
     """Decodes, scales, turns and pads; converts the colours, if there are changes to tell how."""
-    extent: Rectangle = (0, 0, *geometry.stored)
-    if geometry.is_resized:
-        extent = _draft(image, geometry)
+    extent = _draft(image, geometry) if geometry.is_resized else None
     profile = image.info.get("icc_profile")
     image = _plain(image)
-    if geometry.is_resized:
+    if extent:
         image = _scaled(image, geometry, extent)
     if changes and profile and changes.color_profile == "srgb":
         image = to_srgb(image, profile)
@@ -278,10 +276,8 @@ def _draft(image: Image.Image, geometry: Geometry) -> Rectangle:
     wanted = (width * turned[0] / (right - left), height * turned[1] / (bottom - top))
     if geometry.orientation in QUARTER_TURNS:
         wanted = wanted[::-1]
-    drafted = None
-    if isinstance(image, JpegImagePlugin.JpegImageFile):
-        across, down = (math.ceil(_ENOUGH * side) for side in wanted)
-        drafted = image.draft("", (across, down))
+    across, down = (math.ceil(_ENOUGH * side) for side in wanted)
+    drafted = image.draft("", (across, down))  # None for other formats
     return drafted[1] if drafted else (0, 0, *geometry.stored)
 
 
@@ -342,7 +338,7 @@ def to_8_bits(image: Image.Image) -> Image.Image:
 
 
 @lru_cache(maxsize=64)
-def _srgb_transform(profile: bytes, mode: str) -> Any:
+def srgb_transform(profile: bytes, mode: str) -> Any:
     """The conversion from a profile to RGB, or RGBA; None without a profile, or with a broken one."""
     if mode not in ("L", "RGB", "RGBA", "CMYK", "LAB"):
         return None
@@ -356,14 +352,9 @@ def _srgb_transform(profile: bytes, mode: str) -> Any:
         return None
 
 
-def is_converted(mode: str, profile: bytes) -> bool:
-    """Tells whether `to_srgb` converts images of a mode from an ICC profile."""
-    return _srgb_transform(profile, mode) is not None
-
-
 def to_srgb(image: Image.Image, profile: bytes) -> Image.Image:
     """Converts the colours from an ICC profile, in the image itself where its mode stays."""
-    transform = _srgb_transform(profile, image.mode)
+    transform = srgb_transform(profile, image.mode)
     if transform is None:
         return image
     if image.mode == transform.output_mode:

@@ -29,7 +29,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beam_pipeline.core.images.header import (
-    PNG_CHANNELS,
     PNG_PALETTE,
     UPRIGHT,
     ImageHeader,
@@ -46,13 +45,7 @@ MAGIC = b"\x89PNG\r\n\x1a\n"
 START = MAGIC + b"\0\0\0\rIHDR"
 HEADER = struct.Struct(">IIBBBBBI")  # after the start; the last is a CRC-32
 HEADER_END = len(START) + HEADER.size
-_DEPTHS = {
-    0: (1, 2, 4, 8, 16),
-    2: (8, 16),
-    PNG_PALETTE: (1, 2, 4, 8),
-    4: (8, 16),
-    6: (8, 16),
-}
+_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), PNG_PALETTE: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 """Colour type -> bits a sample."""
 _SAMPLES = {0: 1, 2: 3, PNG_PALETTE: 1, 4: 2, 6: 4}
 """Colour type -> samples a pixel."""
@@ -81,10 +74,6 @@ _PASSES = (  # of an interlaced image: first column and row, steps between them
 )
 
 
-_Chunk = tuple[bytes, int, int]
-"""(kind, start, end) of a chunk; its content is `data[start:end]`, and its CRC-32 follows."""
-
-
 class _Layout(NamedTuple):
     """The first chunk of a PNG."""
 
@@ -101,7 +90,29 @@ def png_header(data: bytes) -> ImageHeader:
     Raises:
       BadImageError: it is broken or cut short, or claims too many pixels.
     """
-    return _header(data, _layout(data))
+    layout = _layout(data)
+    colours, orientation = 0, UPRIGHT
+    channels = 3 if layout.colour_type == PNG_PALETTE else _SAMPLES[layout.colour_type]
+    for kind, start, end in _chunks(data, HEADER_END):
+        if kind == b"IDAT":
+            break
+        sound = _is_sound(data, start, end)
+        if kind == b"PLTE" and sound and not colours:
+            colours = min((end - start) // 3, 256)
+        elif kind == b"tRNS" and sound and 0 < end - start <= min(colours, 1 << layout.depth):
+            channels = 4 if layout.colour_type == PNG_PALETTE else channels
+        elif kind == b"eXIf" and sound:
+            orientation = exif_orientation(data[start:end])
+        _check_critical(data, kind, sound)
+    else:
+        raise corrupt("PNG", "there are no pixels", data)
+    if layout.colour_type == PNG_PALETTE and not colours:
+        raise corrupt("PNG", "the palette is missing", data)
+    if not data.endswith(END) and not any(
+        kind == b"IEND" for kind, _, _ in _chunks(data, HEADER_END)
+    ):
+        raise cut_short("PNG", "IEND, its last chunk, is missing")
+    return ImageHeader("png", layout.height, layout.width, channels, orientation)
 
 
 def check_png(data: bytes) -> ImageHeader:
@@ -114,8 +125,7 @@ def check_png(data: bytes) -> ImageHeader:
     Raises:
       BadImageError: as `png_header`, and where pixels are damaged or missing.
     """
-    layout = _layout(data)
-    header = _header(data, layout)
+    layout, header = _layout(data), png_header(data)
     missing, inflater = _pixel_bytes(layout), zlib.decompressobj()
     started = ended = complete = False
     kind = b""
@@ -182,8 +192,11 @@ def _written(fields: tuple[int, int, int, int], rows: bytes, level: int = _WRITT
     )
 
 
-def _chunks(data: bytes, offset: int) -> Iterator[_Chunk]:
-    """Yields chunks up to the last one, or up to where the file ends."""
+def _chunks(data: bytes, offset: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yields (kind, start, end) of chunks up to the last one, or up to where the file ends.
+
+    The content of a chunk is `data[start:end]`, and its CRC-32 follows.
+    """
     kind = b""
     while kind != b"IEND" and offset + _CHUNK.size <= len(data):
         length, kind = _CHUNK.unpack_from(data, offset)
@@ -227,33 +240,6 @@ def _start(start: bytes) -> _Layout:
     return _Layout(width, height, depth, colour_type, bool(interlaced))
 
 
-def _header(data: bytes, layout: _Layout) -> ImageHeader:
-    """Reads the chunks before the pixels, and looks for the last one."""
-    colours, orientation, channels = 0, UPRIGHT, PNG_CHANNELS[layout.colour_type]
-    for kind, start, end in _chunks(data, HEADER_END):
-        if kind == b"IDAT":
-            break
-        sound = _is_sound(data, start, end)
-        if kind == b"PLTE" and sound and not colours:
-            colours = min((end - start) // 3, 256)
-        elif kind == b"tRNS" and sound and 0 < end - start <= min(colours, 1 << layout.depth):
-            channels = 4 if layout.colour_type == PNG_PALETTE else channels
-        elif kind == b"eXIf" and sound:
-            orientation = exif_orientation(data[start:end])
-        elif kind == b"IEND":
-            raise corrupt("PNG", "there are no pixels", data)
-        _check_critical(data, kind, sound)
-    else:
-        raise corrupt("PNG", "there are no pixels", data)
-    if layout.colour_type == PNG_PALETTE and not colours:
-        raise corrupt("PNG", "the palette is missing", data)
-    if not data.endswith(END) and not any(
-        kind == b"IEND" for kind, _, _ in _chunks(data, HEADER_END)
-    ):
-        raise cut_short("PNG", "IEND, its last chunk, is missing")
-    return ImageHeader("png", layout.height, layout.width, channels, orientation)
-
-
 def _check_critical(data: bytes, kind: bytes, sound: bool) -> None:
     if kind[:1].isupper() and (not sound or kind not in _KNOWN):
         raise corrupt("PNG", f"the chunk {kind.decode()} is damaged or unknown", data)
@@ -271,9 +257,9 @@ def colour_channels(data: bytes, header: ImageHeader) -> Sequence[Image.Image] |
     Raises:
       ValueError, zlib.error: the pixels are damaged, or interlaced.
     """
-    if header.format != "png" or len(data) < HEADER_END:
+    if header.format != "png":
         return None
-    width, height, depth, colour_type, _, _, interlaced, _ = HEADER.unpack_from(data, len(START))
+    width, height, depth, colour_type, interlaced = _layout(data)
     if depth != _DEEP or colour_type not in _CUT:
         return None
     import numpy as np

@@ -21,8 +21,6 @@ from beam_pipeline.core import errors, text
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import gif_bmp_jxl, jpeg, png
 from beam_pipeline.core.images.geometry import PILLOW
-from beam_pipeline.core.images.header import DIGEST_BYTES as DIGEST_BYTES
-from beam_pipeline.core.images.header import NO_DIGEST as NO_DIGEST
 from beam_pipeline.core.images.header import RAW_FORMAT as RAW_FORMAT
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 
@@ -120,7 +118,7 @@ Limits = Mapping[str, float]
 
 def check_sides(header: ImageHeader, limits: Limits) -> None:
     """Applies the filters that look at headers. Raises BadImageError for an image that is left out."""
-    short, long = sorted((header.height, header.width))
+    short, long = sorted(header.size)
     for name, (reason, is_outside) in FILTERS.items():
         if name in limits and is_outside(short, long, limits[name]):
             limit = str(limits[name]).removesuffix(".0")
@@ -135,10 +133,8 @@ def outside_bytes(size: int, limits: Limits) -> str:
       size: as listed, in bytes.
       limits: the filters given.
     """
-    limit = limits.get(MAX_IMAGE_BYTES)
-    if limit is None or size <= limit:
-        return ""
-    return f"{size} bytes; --{MAX_IMAGE_BYTES} is {limit}"
+    limit = limits.get(MAX_IMAGE_BYTES, size)
+    return f"{size} bytes; --{MAX_IMAGE_BYTES} is {limit}" if size > limit else ""
 
 
 ImageCheck = Callable[[bytes], ImageHeader]
@@ -184,12 +180,11 @@ def decode_fully(data: bytes) -> ImageHeader:
     from beam_pipeline.core.images.pillow_header import check_agreement, read_any
 
     for magic, _, check in _OWN_READERS:
-        if not data.startswith(magic):
-            continue
-        header = check(data)
-        if header.format == "jxl":  # which Pillow alone cannot read
-            return header
-        return _in_memory(partial(check_agreement, header), data)
+        if data.startswith(magic):
+            header = check(data)
+            if header.format == "jxl":  # which Pillow alone cannot read
+                return header
+            return _in_memory(partial(check_agreement, header), data)
     return _in_memory(partial(read_any, pixels=True), data)
 
 

@@ -90,11 +90,7 @@ def test_a_digest_is_the_same_always() -> None:
     """XXH3 of 128 bits, big-endian, as the library's own test vector for no bytes has it."""
     assert preparation.digest_of(b"").hex() == "99aa06d3014798d86001c324468d497f"
     assert preparation.digest_of(b"image").hex() == "e9c754bdc1a6ca9114ecfbe942ed47df"
-    assert (
-        len(preparation.digest_of(b"image"))
-        == len(preparation.NO_DIGEST)
-        == preparation.DIGEST_BYTES
-    )
+    assert len(preparation.digest_of(b"image")) == len(header.NO_DIGEST) == header.DIGEST_BYTES
 
 
 # --- codecs ----------------------------------------------------------------------------------
