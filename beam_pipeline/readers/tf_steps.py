@@ -122,7 +122,8 @@ def _opener(record_format: RecordFormat, shards: Sequence[Shard]) -> Callable[[A
     """Returns a function from one or several URIs of shards to a data set of all their records."""
     native = record_format.tf_data
     if native and all(scheme_of(shard.uri) in _TENSORFLOW_SCHEMES for shard in shards):
-        return partial(getattr(tf.data, native.name), **native.arguments)
+        class_name, arguments = native
+        return partial(getattr(tf.data, class_name), **arguments)
     by_uri = {shard.uri: shard._replace(part=None) for shard in shards}
 
     def records(uris: Sequence[bytes]) -> Iterator[bytes]:

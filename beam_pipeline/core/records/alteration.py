@@ -132,7 +132,7 @@ class Alteration:
         changes, opened = self.changes, None
         applied = header.orientation if self.orientation == "apply" else UPRIGHT
         needed = changes.image_format not in ("keep", header.format) or changes.reencode == "always"
-        size = (header.width, header.height)
+        size = header.size
         if changes.encodes and header.format != _JPEG_XL:
             opened = _opened(image)
             if changes.animated == "refuse" and opened.animated:
@@ -181,7 +181,7 @@ class Alteration:
           BadImageError: it has to be changed, and cannot be decoded or encoded.
         """
         self._check_upright(own)
-        size, of_image = (own.width, own.height), (image.width, image.height)
+        size, of_image = own.size, image.size
         applies = self.orientation == "apply"
         differ = own.orientation == UPRIGHT and image.orientation != UPRIGHT
         events: tuple[str, ...] = ()
@@ -221,12 +221,11 @@ class Alteration:
         index = [column.kind for column in self.columns].index(ColumnKind.BOX)
         boxes: Any = labels[index]
         ((xmin, ymin, xmax, ymax, _),) = boxes
-        width, height = (1, 1) if self.columns[index].pixels else (measured.width, measured.height)
-        size = (stored.width, stored.height)
+        width, height = (1, 1) if self.columns[index].pixels else measured.size
         applied = stored.orientation if self.orientation == "apply" else UPRIGHT
-        turned = _to_stored(stored, measured).then(orienting(size, applied))
+        turned = _to_stored(stored, measured).then(orienting(stored.size, applied))
         box = turned.box((xmin * width, ymin * height, xmax * width, ymax * height))
-        return self.changes.crop.window(box, turned_size(size, applied))
+        return self.changes.crop.window(box, turned_size(stored.size, applied))
 
     def labels(
         self,
@@ -251,17 +250,16 @@ class Alteration:
         if not any(is_located(column.kind) for column in self.columns):
             return labels, 0
         affine = _to_stored(stored, measured).then(geometry.affine)
-        size = (measured.width, measured.height)
-        if affine == Affine() and geometry.size == size:
+        if affine == Affine() and geometry.size == measured.size:
             return labels, 0
-        return move_labels(labels, self.columns, Move(size, affine, geometry.size))
+        return move_labels(labels, self.columns, Move(measured.size, affine, geometry.size))
 
 
 def _to_stored(stored: ImageHeader, measured: ImageHeader) -> Affine:
     """The map from places in the picture that labels were measured on to those in the stored image."""
     if measured.orientation == stored.orientation:
         return Affine()
-    return orienting((stored.width, stored.height), stored.orientation).inverse()
+    return orienting(stored.size, stored.orientation).inverse()
 
 
 def _opened(image: bytes) -> Opened:

@@ -14,43 +14,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from beam_pipeline.core import errors
+from beam_pipeline.core import errors, references
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
 from beam_pipeline.core.images import geometry, preparation
-from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
+from beam_pipeline.core.images.header import NO_DIGEST, UPRIGHT, BadImageError, ImageHeader
 from beam_pipeline.core.images.masks import is_deep_grey, mask_values
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.boxes import BAD_BOXES, BadBoxError, check_boxes, without_boxes
-from beam_pipeline.core.labels.schema import (
-    MASK_KINDS,
-    Column,
-    ColumnKind,
-    file_columns,
-    object_column,
-)
-from beam_pipeline.core.records import image_statistics, wire
+from beam_pipeline.core.labels.schema import MASK_KINDS, Column, ColumnKind
+from beam_pipeline.core.records import image_statistics, shard_writer, wire
 from beam_pipeline.core.records.alteration import OBJECTS_OUTSIDE, Alteration
 from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
 from beam_pipeline.core.records.record_format import EncodedSample
-from beam_pipeline.core.records.shard_writer import (
-    MAX_IMAGE_BYTES,
-    REPEATED,
-    ImageReader,
-    Maker,
-    Rejected,
-    read_sample,
-    repeated,
-    too_large,
-)
-from beam_pipeline.core.references import (
-    NamedFile,
-    SampleRef,
-    Size,
-    bytes_of,
-    files_of,
-    named_files,
-)
+from beam_pipeline.core.records.shard_writer import ImageReader, Maker, Rejected
+from beam_pipeline.core.references import NamedFile, SampleRef, Size
 
-_OBJECT_IDS = object_column("id", ColumnKind.INT64).feature
+_OBJECT_IDS = schema.object_column("id", ColumnKind.INT64).feature
 
 
 @dataclass(frozen=True)
@@ -101,13 +80,13 @@ class ExampleSource:
     keyed: bool = field(default=False, kw_only=True)
     described: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 
-    max_bytes: ClassVar[int] = MAX_IMAGE_BYTES
+    max_bytes: ClassVar[int] = shard_writer.MAX_IMAGE_BYTES
     resumable: ClassVar[bool] = True
 
     @property
     def file_columns(self) -> Sequence[int]:
         """The indices of the columns whose values are files."""
-        return file_columns(self.columns)
+        return schema.file_columns(self.columns)
 
     def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
         """Every feature of an example: key as written -> kind, shape and whether it is optional.
@@ -135,11 +114,17 @@ class ExampleSource:
         raise NotImplementedError
 
     def recorded(self) -> dict[str, Any]:
-        """Columns, pixels and features as receipts have them; `recorded_source` reads them."""
+        """Columns, pixels and features as receipts have them; `recorded_source` reads them.
+
+        "source" names one that a receipt alone cannot make again.
+        """
+        kind = type(self)
+        foreign = kind not in (LabelledImages, SerializedExamples)
         return {
             "columns": [dataclasses.asdict(column) for column in self.columns],
             "pixels": list(self.pixels) if self.pixels else None,
             "features": dict(self.described),
+            **({"source": f"{kind.__module__}.{kind.__qualname__}"} if foreign else {}),
         }
 
 
@@ -217,15 +202,9 @@ def marked(source: ExampleSource, refs: Sequence[SampleRef]) -> Sequence[SampleR
     if not source.keyed:
         return refs
     repeated = {ref.key for ref, after in itertools.pairwise(refs) if ref.key == after.key}
-    return [ref._replace(origin=REPEATED) if ref.key in repeated else ref for ref in refs]
-
-
-def foreign_source(source: ExampleSource) -> str:
-    """The name of a source that a receipt alone cannot make again; empty for the others."""
-    kind = type(source)
-    if kind in (LabelledImages, SerializedExamples):
-        return ""
-    return f"{kind.__module__}.{kind.__qualname__}"
+    return [
+        ref._replace(origin=shard_writer.REPEATED) if ref.key in repeated else ref for ref in refs
+    ]
 
 
 def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
@@ -297,38 +276,25 @@ class ExampleMaker(Maker):
 
     def make(self, ref: SampleRef) -> EncodedSample:
         """Reads, checks and encodes one sample."""
-        if ref.origin == REPEATED:
-            raise repeated(ref, "sample")
+        if ref.origin == shard_writer.REPEATED:
+            raise shard_writer.repeated(ref, "sample")
         filters, columns = self._options.filters, self._file_columns
         if filters and (fault := preparation.outside_bytes(ref.size, filters)):
             raise Rejected(ref, Stage.CHECK, Reason.FILTERED_MAX_IMAGE_BYTES, fault)
-        size = bytes_of(ref, columns) if columns else ref.size
-        if size > MAX_IMAGE_BYTES:
-            raise too_large(ref, size)
-        if not columns and (ref.uri or not self._imageless):
-            image = read_sample(self._read, ref, ref.uri, ref.size, ref.offset)
-            return self._example(ref, image, {})
+        size = references.bytes_of(ref, columns) if columns else ref.size
+        if size > shard_writer.MAX_IMAGE_BYTES:
+            raise shard_writer.too_large(ref, size)
         # Each file is read whatever is wrong with those before, because they are read ahead in this order.
-        source: bytes | Rejected = b""
-        if ref.uri or not self._imageless:
-            source = self._content(ref, ref.uri, ref.size, ref.offset)
+        read, has_image = shard_writer.read_sample, ref.uri or not self._imageless
+        image = read(self._read, ref, ref.uri, ref.size, ref.offset) if has_image else b""
         files: _Files = {}
-        for index, uri, size in files_of(ref, columns):
-            content = self._content(ref, uri, size, -1, self._noun(index))
+        for index, uri, size in references.files_of(ref, columns) if columns else ():
+            content = read(self._read, ref, uri, size, -1, self._noun(index))
             files.setdefault(index, {})[uri] = content
-        if source:
-            return self._example(ref, _sound(source), files)
+        if has_image:
+            return self._example(ref, shard_writer.sound(image), files)
         ref, events = self._prepared(ref, files, _NO_HEADER, _NO_HEADER)
         return self._encoded(ref, b"", _NO_HEADER, b"", ())._replace(events=events)
-
-    def _content(
-        self, ref: SampleRef, uri: str, size: int, offset: int, noun: str = ""
-    ) -> bytes | Rejected:
-        """The content of the image of a sample, or of a file beside it, or why there is none. Raises OSError."""
-        try:
-            return read_sample(self._read, ref, uri, size, offset, noun)
-        except Rejected as rejected:
-            return rejected
 
     def _noun(self, column: int) -> str:
         """Names a file of a column in messages."""
@@ -443,7 +409,7 @@ class ExampleMaker(Maker):
             raise Rejected(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, fault, ref.origin) from error
         if image:
             self._gatherer.add(header, len(image), ref.labels)
-        digest = preparation.digest_of(source) if source else preparation.NO_DIGEST
+        digest = preparation.digest_of(source) if source else NO_DIGEST
         classes = self._encoder.classes(ref)
         return EncodedSample(before, image, after, digest, classes, dead_letters=left_out)
 
@@ -455,9 +421,11 @@ class ExampleMaker(Maker):
         events: Counter[str] = Counter()
         for index, contents in files.items():
             column, prepared = self._columns[index], []
-            for place in named_files(labels[index]):  # without those of objects that are left out
+            for place in references.named_files(
+                labels[index]
+            ):  # without those of objects that are left out
                 file = NamedFile(*place)
-                data, segments = _sound(contents[file.uri]), file.segments
+                data, segments = shard_writer.sound(contents[file.uri]), file.segments
                 values: tuple[bytes | int, ...]
                 try:
                     if column.kind in MASK_KINDS:
@@ -506,12 +474,6 @@ class ExampleMaker(Maker):
         return None
 
 
-def _sound(data: bytes | Rejected) -> bytes:
-    if isinstance(data, Rejected):
-        raise data
-    return data
-
-
 def _bad_labels(ref: SampleRef, error: BadImageError) -> Rejected:
     """The label file, not the image, is at fault."""
     return Rejected(ref, Stage.CHECK, error.reason, str(error), ref.origin)
@@ -541,9 +503,9 @@ class ExampleReader(Maker):
           OSError: it cannot be read, although the same job wrote it.
         """
         if ref.size > wire.MAX_EXAMPLE_BYTES:
-            raise too_large(ref, ref.size)
+            raise shard_writer.too_large(ref, ref.size)
         if ref.origin:
-            raise repeated(ref._replace(uri=""), "record")
+            raise shard_writer.repeated(ref._replace(uri=""), "record")
         names: Any = ref.labels[0]
         classes = [self.class_ids[name] for name in names]
         record: Any = ref.labels[1] if len(ref.labels) > 1 else None

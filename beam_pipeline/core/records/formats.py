@@ -20,12 +20,9 @@ from typing import Any, BinaryIO, ClassVar
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.plugins import FORMAT_GROUP, bad_plugin, load, plugins_of
 from beam_pipeline.core.records.record_format import (
-    NO_FEATURES,
-    Described,
     EncodedSample,
     RecordFormat,
     RecordWriter,
-    Sink,
 )
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.records.webdataset import WebDatasetFormat
@@ -41,10 +38,10 @@ _READ_AT_ONCE = 16
 class _ArrayRecordWriter(RecordWriter):
     """Writes records to a temporary file, and passes that on to a sink."""
 
-    def __init__(self, sink: Sink, features: Described = NO_FEATURES) -> None:
+    def __init__(self, *arguments: Any) -> None:
         import tempfile
 
-        super().__init__(sink, features)
+        super().__init__(*arguments)
         self._file = tempfile.NamedTemporaryFile(prefix="beam-tfrecord-", suffix=".array_record")
         self._writer = _library().ArrayRecordWriter(self._file.name, _OPTIONS)
 

@@ -37,16 +37,8 @@ from typing import Any, BinaryIO, ClassVar
 import google_crc32c
 
 from beam_pipeline.core import errors, text
-from beam_pipeline.core.records.record_format import (
-    NO_FEATURES,
-    Described,
-    EncodedSample,
-    RecordFormat,
-    RecordWriter,
-    Sink,
-    TfDataClass,
-    crc32c_extend,
-)
+from beam_pipeline.core.records import record_format
+from beam_pipeline.core.records.record_format import EncodedSample, crc32c_extend
 
 HEADER_BYTES = 12
 FOOTER_BYTES = 4
@@ -169,31 +161,6 @@ def unpacked_records(
 # --- where records are ----------------------------------------------------------------------------
 
 
-def record_sizes(file: BinaryIO, path: str) -> Iterator[int]:
-    """Yields the bytes of each record, with its framing, of an uncompressed TFRecord file; reads only the headers.
-
-    The checksum of each length is checked, the data's is not.
-
-    Args:
-      file: the shard; it must be seekable.
-      path: its name in messages.
-
-    Raises:
-      DamagedRecordError: names the path, the record's number and its offset in bytes.
-    """
-    end = file.seek(0, os.SEEK_END)
-    offset = number = 0
-    while offset < end:
-        where = f"{path}: record {number} at byte {offset}"
-        file.seek(offset)
-        length = _length_in(file.read(HEADER_BYTES), where)
-        if offset + length + FRAMING_BYTES > end:
-            raise _cut_short(where, end - offset - HEADER_BYTES, length)
-        yield length + FRAMING_BYTES
-        offset += length + FRAMING_BYTES
-        number += 1
-
-
 def index_file(sizes: Sequence[int]) -> bytes:
     """The content of an index file: a line for each record."""
     return "".join(map("{} {}\n".format, accumulate(sizes, initial=0), sizes)).encode()
@@ -253,7 +220,7 @@ def record_offsets(sizes: Sequence[int], path: str, *, examples: int, size: int)
 
 
 @dataclass(frozen=True)
-class TFRecordFormat(RecordFormat):
+class TFRecordFormat(record_format.RecordFormat):
     """TFRecord files; the compression is "none" or "gzip"."""
 
     name: ClassVar[str] = "tfrecord"
@@ -271,20 +238,20 @@ class TFRecordFormat(RecordFormat):
         return ".gz" if self.compression == "gzip" else ""
 
     @property
-    def tf_data(self) -> TfDataClass:
+    def tf_data(self) -> tuple[str, dict[str, str]]:
         """TensorFlow's own reader, which knows both compressions."""
         compression = "GZIP" if self.compression == "gzip" else ""
-        return TfDataClass("TFRecordDataset", {"compression_type": compression})
+        return "TFRecordDataset", {"compression_type": compression}
 
     def index_name(self, shard: str) -> str:
         """NAME-SPLIT.tfindex-00000-of-00016 for NAME-SPLIT.tfrecord-00000-of-00016."""
         before, mark, number = shard.rpartition(self.mark)
         return f"{before}{_INDEX_MARK}{number}" if mark else f"{shard}.tfindex"
 
-    def writer(self, sink: Sink, features: Described = NO_FEATURES) -> RecordWriter:
-        """A writer for one shard, with the arguments of `RecordWriter`."""
-        kind = GzipTFRecordWriter if self.compression == "gzip" else TFRecordWriter
-        return kind(sink, features)
+    @property
+    def writer_type(self) -> type[TFRecordWriter]:  # type: ignore[override]
+        """The writer for the compression."""
+        return GzipTFRecordWriter if self.compression == "gzip" else TFRecordWriter
 
     def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
         """Yields the data of each record in order, checking both CRCs."""
@@ -302,11 +269,21 @@ class TFRecordFormat(RecordFormat):
         return islice(self.records(file, start), len(wanted))
 
     def sizes(self, file: BinaryIO, path: str) -> Iterator[int]:
-        """Yields the bytes of each record, reading only the headers; checks their CRCs."""
-        return record_sizes(file, path)
+        """Yields the bytes of each record, reading only the headers; checks their CRCs, not the data's."""
+        end = file.seek(0, os.SEEK_END)
+        offset = number = 0
+        while offset < end:
+            where = f"{path}: record {number} at byte {offset}"
+            file.seek(offset)
+            length = _length_in(file.read(HEADER_BYTES), where)
+            if offset + length + FRAMING_BYTES > end:
+                raise _cut_short(where, end - offset - HEADER_BYTES, length)
+            yield length + FRAMING_BYTES
+            offset += length + FRAMING_BYTES
+            number += 1
 
 
-class TFRecordWriter(RecordWriter):
+class TFRecordWriter(record_format.RecordWriter):
     """Frames records and passes them on to a sink, without copying an image."""
 
     def write(self, sample: EncodedSample, key: str = "") -> None:
@@ -320,8 +297,8 @@ class TFRecordWriter(RecordWriter):
 class GzipTFRecordWriter(TFRecordWriter):
     """Compresses records on their way; the gzip header contains no time and no name."""
 
-    def __init__(self, sink: Sink, features: Described = NO_FEATURES) -> None:
-        super().__init__(sink, features)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._compressor = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
 
     def _put(self, *buffers: bytes) -> None:

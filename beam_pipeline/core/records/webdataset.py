@@ -20,10 +20,12 @@ Headers are POSIX's (ustar, and pax for names that do not fit), with no time and
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError
@@ -47,12 +49,8 @@ _IMAGE_EXTENSIONS = frozenset(
 class _TarWriter(record_format.RecordWriter):
     """Writes samples to a tar without copying an image."""
 
-    def __init__(
-        self,
-        sink: record_format.Sink,
-        features: record_format.Described = record_format.NO_FEATURES,
-    ) -> None:
-        super().__init__(sink, features)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._bases: set[str] = set()
 
     def write(self, sample: record_format.EncodedSample, key: str = "") -> None:
@@ -151,21 +149,16 @@ def _header(path: bytes, size: int, kind: bytes) -> bytes:
 def _records(file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
     """Yields the examples of samples by their numbers. Raises DamagedRecordError."""
     tar = _Tar(file, path)
-    number, base, start = -1, None, 0
-    files: dict[str, bytes] = {}
-    for path_in_tar, size, offset in tar.members():
-        folder, slash, name = path_in_tar.rpartition("/")
-        stem, _, extension = name.partition(".")
-        if f"{folder}{slash}{stem}" != base:
-            if number in wanted:
-                yield example_of(files, f"{path}: sample {number} at byte {start}")
-            number, base, start, files = number + 1, f"{folder}{slash}{stem}", offset, {}
-            if number >= wanted.stop:
-                return
+    samples = itertools.groupby(tar.members(), itemgetter(0))
+    for number, (_, members) in enumerate(samples):
+        if number >= wanted.stop:
+            return
         if number in wanted:
-            files[extension] = tar.read(size, offset)
-    if number in wanted:
-        yield example_of(files, f"{path}: sample {number} at byte {start}")
+            starts, files = [], {}
+            for _, extension, size, start in members:
+                starts.append(start)
+                files[extension] = tar.read(size, start)
+            yield example_of(files, f"{path}: sample {number} at byte {starts[0]}")
 
 
 class _Tar:
@@ -176,8 +169,8 @@ class _Tar:
         self._path = path
         self._at = 0
 
-    def members(self) -> Iterator[tuple[str, int, int]]:
-        """Yields (path in the tar, bytes, offset of the header) of each file; its content may be read then."""
+    def members(self) -> Iterator[tuple[str, str, int, int]]:
+        """Yields (base name, extension, bytes, offset of the header) of each file; its content may be read then."""
         import tarfile
 
         name, start = "", 0
@@ -192,7 +185,9 @@ class _Tar:
             if header.type == tarfile.XHDTYPE:
                 name = _pax_path(self.read(header.size, start))
             elif header.type in (tarfile.REGTYPE, tarfile.AREGTYPE):
-                yield name or header.name, header.size, start
+                folder, slash, name = (name or header.name).rpartition("/")
+                stem, _, extension = name.partition(".")
+                yield f"{folder}{slash}{stem}", extension, header.size, start
                 name = ""
             else:
                 raise self._damaged(start, f"{excerpt(header.name)} is not a regular file")
@@ -375,26 +370,19 @@ def _extension(data: bytes) -> str:
     return name if name in _IMAGE_EXTENSIONS else _OTHER
 
 
-def _file_name(key: str, data: bytes, example: ExampleView) -> str:
-    """The extension of the file of a feature: `segmentation_class.png`."""
-    if key == schema.ENCODED_KEY:
-        return _image_extension(data, example)
-    name = key.removeprefix("image/").removesuffix("/encoded").lower()
-    return f"{_NOT_IN_A_NAME.sub('_', name)}.{_extension(data)}"
-
-
 def _names(
     key: str, items: Sequence[bytes], example: ExampleView, content: Any, *, single: bool
 ) -> list[str]:
     """The extensions of the files of a feature: `right.png`; of a list `views.0.png`, ...; `talk.json`."""
-    if content == "json":
-        key = key.removeprefix(f"{_FURTHER}/")
-    names = [_file_name(key, item, example) for item in items]
-    if content == "json":
-        names = [f"{name.rpartition('.')[0]}.{JSON}" for name in names]
-    if not single:
-        names = [f"{n.rpartition('.')[0]}.{i}.{n.rpartition('.')[2]}" for i, n in enumerate(names)]
-    return names
+    if key == schema.ENCODED_KEY:
+        return [_image_extension(item, example) for item in items]
+    stem = key.removeprefix(f"{_FURTHER}/") if content == JSON else key
+    stem = stem.removeprefix("image/").removesuffix("/encoded").lower()
+    stem = _NOT_IN_A_NAME.sub("_", stem)
+    extensions = (JSON if content == JSON else _extension(item) for item in items)
+    if single:
+        return [f"{stem}.{extension}" for extension in extensions]
+    return [f"{stem}.{number}.{extension}" for number, extension in enumerate(extensions)]
 
 
 def _text(value: bytes) -> str | None:
