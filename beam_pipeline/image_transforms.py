@@ -211,16 +211,13 @@ class Images(Encoder):
         """
         names = {column.name for column in self.labels.columns}
         labels = {name: value for name, value in sample.labels.items() if name in names}
-        read = SampleReader(self.labels)(sample._replace(labels=labels))
-        encoded: Mapping[str, Any] | dead_letters.DeadLetter
-        if isinstance(read, dead_letters.DeadLetter):
-            encoded = read
-        else:
-            unknown = self.known and self.known.dead_letter(read)
-            encoded = unknown or encode_image(self, self._one_image, read, image_bytes)
-        if isinstance(encoded, dead_letters.DeadLetter):
-            (bad,) = bad_samples(DeadLetterBatch([encoded]))
-            return bad
+        made: Any = SampleReader(self.labels)(sample._replace(labels=labels))
+        if not isinstance(made, dead_letters.DeadLetter):
+            unknown = self.known and self.known.dead_letter(made)
+            made = unknown or encode_image(self, self._one_image, made, image_bytes)
+        if isinstance(made, dead_letters.DeadLetter):
+            (made,) = bad_samples(DeadLetterBatch([made]))
+        encoded: Mapping[str, Any] | BadSample = made
         return encoded
 
     def _one_image(self, class_ids: Mapping[str, int] | None) -> OneImage:

@@ -42,6 +42,8 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
     Raises:
       DamagedRecordError: a file is missing, has another length, or its records do not fit.
     """
+    record_format = dataset.record_format
+    walk = record_format.sizes if record_format.indexable else record_format.records
     for shard in {shard.uri: shard for shard in shards}.values():
         if not uris.is_remote(shard.uri):
             stored = files.describe(shard.uri)
@@ -51,18 +53,14 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
                     f"{shard.uri} {difference}, the manifest lists {shard.bytes}: it was damaged or "
                     f"replaced; run: beam-tfrecord verify {dataset.path}"
                 )
-        if lengths:
-            _check_lengths(shard, dataset.record_format)
-
-
-def _check_lengths(shard: Shard, record_format: RecordFormat) -> None:
-    with open_shard(shard.uri) as file:
-        walk = record_format.sizes if record_format.indexable else record_format.records
-        records = sum(1 for _ in walk(file, shard.uri))
-    if records != shard.examples:
-        raise errors.DamagedRecordError(
-            f"{shard.uri} has {text.counted(records, 'record')}, the manifest lists {shard.examples}"
-        )
+        if not lengths:
+            continue
+        with open_shard(shard.uri) as file:
+            records = sum(1 for _ in walk(file, shard.uri))
+        if records != shard.examples:
+            raise errors.DamagedRecordError(
+                f"{shard.uri} has {text.counted(records, 'record')}, the manifest lists {shard.examples}"
+            )
 
 
 @contextlib.contextmanager

@@ -144,9 +144,8 @@ def mapped(elements: Any, function: Callable[..., Any]) -> Any:
     return elements.map(unconverted(function), num_parallel_calls=tf.data.AUTOTUNE)
 
 
-def unconverted(function: Callable[..., Any]) -> Any:
-    """Excludes a function from AutoGraph's conversion, which saves half a second per process."""
-    return tf.autograph.experimental.do_not_convert(function)
+unconverted: Callable[[Any], Any] = tf.autograph.experimental.do_not_convert
+"""Excludes a function from AutoGraph's conversion, which saves half a second per process."""
 
 
 # --- features -------------------------------------------------------------------------------------
@@ -387,23 +386,19 @@ def decoded(data: Any, plan: samples.PixelPlan) -> Any:
         )
     image = partial(tf.io.decode_image, data, expand_animations=False)
     native = _NATIVE[channels]
-    if not native:
-        return converted(image(), channels)
-    if channels == 1:  # a JPEG is grey without its colours, unless it is of CMYK
+
+    def of_any_format() -> Any:
         return _either(
-            _begins(data, plan, _JPEG),
-            lambda: _of_jpeg(data, 1, partial(tf.io.decode_jpeg, data)),
-            lambda: _either(
-                _begins(data, plan, *native),
-                lambda: image(channels=1),
-                lambda: converted(image(), 1),
-            ),
+            bool(native) and _begins(data, plan, *native),
+            lambda: image(channels=channels),
+            lambda: converted(image(), channels),
         )
-    return _either(
-        _begins(data, plan, *native),
-        lambda: image(channels=channels),
-        lambda: converted(image(), channels),
-    )
+
+    if channels != 1:
+        return of_any_format()
+    # A JPEG is grey without its colours, unless it is of CMYK.
+    of_jpeg = partial(_of_jpeg, data, 1, partial(tf.io.decode_jpeg, data))
+    return _either(_begins(data, plan, _JPEG), of_jpeg, of_any_format)
 
 
 def _of_jpeg(data: Any, channels: int, decode: Callable[..., Any]) -> Any:
