@@ -307,8 +307,8 @@ def _fitted(size: Size, resize: Resize) -> tuple[Rectangle, Size, tuple[int, int
         scaled = resize.width, resize.height
         if resize.never_enlarge:
             scaled = min(width, resize.width), min(height, resize.height)
-        return whole, scaled, (0, 0), scaled
-    scaled = _scaled(size, resize, cover=resize.mode in ("shortest", "crop"))
+    else:
+        scaled = _scaled(size, resize, cover=resize.mode in ("shortest", "crop"))
     if resize.mode == "pad":
         offset = ((resize.width - scaled[0]) // 2, (resize.height - scaled[1]) // 2)
         return whole, scaled, offset, (resize.width, resize.height)
@@ -343,27 +343,6 @@ def plan_geometry(
     crop, scaled, offset, canvas = _fitted(part, resize) if resize else (whole, part, (0, 0), part)
     crop = (left + crop[0], top + crop[1], left + crop[2], top + crop[3])
     return Geometry(size, orientation, crop, scaled, offset, canvas)
-
-
-def measured_header(header: ImageHeader, claimed: Size | None, *, as_shown: bool) -> ImageHeader:
-    """The header of the picture that labels were measured on: the stored or the rotated one.
-
-    The size that a label file claims decides, if EXIF turns the image by a quarter. Where it is of no
-    help, most tools for labelling show pictures turned.
-
-    Args:
-      header: of the stored image.
-      claimed: (width, height); None if the label file gives none.
-      as_shown: whether labels without such a hint were measured on the picture as it is shown.
-
-    Returns: the header; its orientation is 1 if it describes the picture as shown.
-    """
-    stored, turned = header.size, turned_size(header.size, header.orientation)
-    if stored != turned and claimed in (stored, turned):
-        as_shown = claimed == turned
-    if not as_shown:
-        return header
-    return header._replace(width=turned[0], height=turned[1], orientation=UPRIGHT)
 
 
 def check_claimed_size(claimed: Size | None, header: ImageHeader, *, boxes: bool) -> None:

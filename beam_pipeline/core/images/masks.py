@@ -267,34 +267,9 @@ def grey_values(mask: bytes) -> set[int]:
     return set(_opened(mask).tobytes())
 
 
-def mask_values(
-    kind: str,
-    mask: bytes,
-    segments: Sequence[Sequence[int]],
-    header: ImageHeader,
-    check: ImageCheck,
-    colours: Mapping[Colour, int] | None,
-) -> tuple[bytes, bytes]:
-    """The values of the two features of a column of masks.
-
-    Args:
-      kind: of the column, a value of `MASK_KINDS`.
-      mask: the file.
-      segments: see `panoptic_pngs`.
-      header: of the image.
-      check: checks an image file.
-      colours: see `segmentation_png`.
-    """
-    if kind == "panoptic":
-        return panoptic_pngs(mask, segments, header, check=check)
-    bits = 16 if kind == "segmentation16" else 8
-    return segmentation_png(mask, header, bits=bits, check=check, colours=colours), b"png"
-
-
 def segmentation_png(
     mask: bytes,
     header: ImageHeader,
-    *,
     bits: int,
     check: ImageCheck,
     colours: Mapping[Colour, int] | None = None,

@@ -26,16 +26,9 @@ from PIL import Image, ImageCms, JpegImagePlugin, features
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import gif_bmp_jxl, jpeg, png
+from beam_pipeline.core.images import header as headers
 from beam_pipeline.core.images.geometry import Geometry, Rectangle
-from beam_pipeline.core.images.header import (
-    QUARTER_TURNS,
-    UPRIGHT,
-    BadImageError,
-    ImageHeader,
-    check_pixels,
-    exif_orientation,
-    undecodable,
-)
+from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
 from beam_pipeline.core.images.pillow_header import OWN_FORMATS, PARSER_ERRORS, check_scans, open_as
 
 if TYPE_CHECKING:
@@ -99,12 +92,14 @@ class Opened(NamedTuple):
     """An image whose header Pillow has read.
 
     Attributes:
+      data: the file.
       image: undecoded, at its first frame.
       header: with Pillow's size, which for a GIF is the screen's.
       animated: it has several frames.
       unreadable: readers of TFRecords do not show its pixels as a viewer does, or not at all.
     """
 
+    data: bytes
     image: Image.Image
     header: ImageHeader
     animated: bool
@@ -144,7 +139,8 @@ def open_image(data: bytes) -> Opened:
     if not (plain and plain.single_scan):
         check_scans(data)
     if plain:
-        return Opened(_PlainJpegFile(data, plain), plain.header, animated=False, unreadable=False)
+        file = _PlainJpegFile(data, plain)
+        return Opened(data, file, plain.header, animated=False, unreadable=False)
     try:
         image = open_as(data, OWN_FORMATS) or open_as(data, _foreign_formats())
         if image is None:
@@ -156,11 +152,11 @@ def open_image(data: bytes) -> Opened:
                 + ("" if "HEIF" in Image.OPEN else " (HEIC: pip install pillow-heif)"),
             )
         width, height = image.size
-        check_pixels(height, width)
+        headers.check_pixels(height, width)
         name = _NAMES.get(image.format or "", (image.format or "").lower())
         # TIFF and HEIF are turned when they are decoded.
         exif = b"" if image.format in ("TIFF", "HEIF") else image.info.get("exif")
-        orientation = exif_orientation(exif or b"")
+        orientation = headers.exif_orientation(exif or b"")
         animated = image.format != "MPO" and bool(getattr(image, "is_animated", False))
     except PARSER_ERRORS as error:
         unknown = str(error).startswith("Unsupported")
@@ -178,7 +174,7 @@ def open_image(data: bytes) -> Opened:
         or (name == "bmp" and _is_unusual_bmp(data, image))
     )
     header = ImageHeader(name, height, width, channels, orientation)
-    return Opened(image, header, animated, unreadable)
+    return Opened(data, image, header, animated, unreadable)
 
 
 def _is_unusual_bmp(data: bytes, image: Image.Image) -> bool:
@@ -210,14 +206,11 @@ def _foreign_formats() -> tuple[str, ...]:
 # --- pixels ---------------------------------------------------------------------------------------
 
 
-def rewrite(
-    data: bytes, opened: Opened, geometry: Geometry, changes: ImageChanges
-) -> tuple[bytes, ImageHeader]:
+def rewrite(opened: Opened, geometry: Geometry, changes: ImageChanges) -> tuple[bytes, ImageHeader]:
     """Decodes an image, changes its geometry and encodes it.
 
     Args:
-      data: the file.
-      opened: what `open_image` returned for it; not to be used again.
+      opened: what `open_image` returned; not to be used again.
       geometry: planned for the size in its header.
       changes: the encoding.
 
@@ -228,7 +221,7 @@ def rewrite(
     """
     try:
         keeps_16_bits = changes.image_format in ("keep", "png")
-        if keeps_16_bits and (deep := png.colour_channels(data, opened.header)):
+        if keeps_16_bits and (deep := png.colour_channels(opened.data, opened.header)):
             channels = [_changed(channel, geometry, None) for channel in deep]
             header = written_header("png", len(channels), opened, geometry)
             return png.png_of_channels(channels), header
@@ -238,8 +231,8 @@ def rewrite(
             Reason.DECOMPRESSION_BOMB, "decoding it takes more memory than there is"
         ) from error
     except PARSER_ERRORS as error:
-        raise undecodable(opened.header.format, error) from error
-    return _encoded(image, data, opened, geometry, changes)
+        raise headers.undecodable(opened.header.format, error) from error
+    return _encoded(image, opened, geometry, changes)
 
 
 def written_header(name: str, channels: int, opened: Opened, geometry: Geometry) -> ImageHeader:
@@ -274,7 +267,7 @@ def _draft(image: Image.Image, geometry: Geometry) -> Rectangle:
     left, top, right, bottom = geometry.crop
     (width, height), turned = geometry.scaled, geometry.turned
     wanted = (width * turned[0] / (right - left), height * turned[1] / (bottom - top))
-    if geometry.orientation in QUARTER_TURNS:
+    if geometry.orientation in headers.QUARTER_TURNS:
         wanted = wanted[::-1]
     across, down = (math.ceil(_ENOUGH * side) for side in wanted)
     drafted = image.draft("", (across, down))  # None for other formats
@@ -369,7 +362,7 @@ def to_srgb(image: Image.Image, profile: bytes) -> Image.Image:
 
 
 def _encoded(
-    image: Image.Image, data: bytes, opened: Opened, geometry: Geometry, changes: ImageChanges
+    image: Image.Image, opened: Opened, geometry: Geometry, changes: ImageChanges
 ) -> tuple[bytes, ImageHeader]:
     name = changes.image_format
     if name == "keep":
@@ -378,14 +371,18 @@ def _encoded(
             name = "png"
     settings: dict[str, Any] = {}
     if name == "jpeg":
-        image = _without_opacity(to_8_bits(image))
+        image = to_8_bits(image)
+        if image.mode in ("LA", "RGBA"):  # transparent pixels become white
+            white = Image.new("RGBA", image.size, (_WHITE,) * 4)
+            on_white = Image.alpha_composite(white, image.convert("RGBA"))
+            image = on_white.convert("L" if image.mode == "LA" else "RGB")
         settings = {"quality": jpeg_quality(opened, geometry, changes), "subsampling": 0}
     elif name == "webp":
         image = to_8_bits(image)
         # libwebp stores transparency only where it is used.
         opaque = image.mode not in ("LA", "RGBA") or image.getchannel("A").getextrema()[0] == _WHITE
         image = image.convert("RGB" if opaque else "RGBA")
-        lossless = opened.header.format == "webp" and b"VP8L" in _chunks(data)
+        lossless = opened.header.format == "webp" and b"VP8L" in _chunks(opened.data)
         settings = {"quality": changes.quality, "lossless": lossless, "exact": lossless}
     profile = opened.image.info.get("icc_profile")
     if changes.color_profile == "keep" and profile and opened.image.mode not in ("CMYK", "LAB"):
@@ -407,15 +404,6 @@ def jpeg_quality(opened: Opened, geometry: Geometry, changes: ImageChanges) -> i
     if opened.header.format == "jpeg" and not geometry.is_resized:
         return max(changes.quality, _TURNED_QUALITY)
     return changes.quality
-
-
-def _without_opacity(image: Image.Image) -> Image.Image:
-    """Fills transparent pixels with white."""
-    if image.mode not in ("LA", "RGBA"):
-        return image
-    opaque = Image.new(image.mode, image.size, (_WHITE,) * len(image.getbands()))
-    image_on_white = Image.alpha_composite(opaque.convert("RGBA"), image.convert("RGBA"))
-    return image_on_white.convert("L" if image.mode == "LA" else "RGB")
 
 
 def _chunks(data: bytes) -> list[bytes]:

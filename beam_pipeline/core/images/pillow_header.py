@@ -21,18 +21,9 @@ from itertools import islice
 from PIL import Image, WebPImagePlugin
 
 from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.images import header as headers
 from beam_pipeline.core.images import jpeg
-from beam_pipeline.core.images.header import (
-    REENCODED,
-    BadImageError,
-    ImageHeader,
-    bomb,
-    check_pixels,
-    corrupt,
-    cut_short,
-    exif_orientation,
-    undecodable,
-)
+from beam_pipeline.core.images.header import BadImageError, ImageHeader, check_pixels
 
 OWN_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 """The formats that TensorFlow decodes and Pillow opens, by Pillow's names."""
@@ -69,7 +60,7 @@ def read_any(data: bytes, *, pixels: bool = False) -> ImageHeader:
         try:
             image.load()
         except PARSER_ERRORS as error:
-            raise undecodable(header.format, error) from error
+            raise headers.undecodable(header.format, error) from error
         return header
 
 
@@ -93,7 +84,7 @@ def check_agreement(header: ImageHeader, data: bytes) -> ImageHeader:
     if (height, width) != (header.height, header.width):
         fault = f"{header.width} x {header.height} pixels and {width} x {height}"
     elif header.format == "bmp" and mode == "P":
-        fault = f"a BMP with a palette, of whose colours TensorFlow gives the numbers; {REENCODED}"
+        fault = f"a BMP with a palette, of whose colours TensorFlow gives the numbers; {headers.REENCODED}"
     if fault:
         raise BadImageError(Reason.UNSUPPORTED_FORMAT, f"{DISAGREEMENT}: {fault}")
     return header
@@ -157,7 +148,7 @@ def _unreadable(data: bytes) -> BadImageError:
         return next((name for name, begins in names.items() if begins.match(data)), "")
 
     if name := beginning(_BROKEN):
-        return corrupt(name, "the header is broken or cut short", data)
+        return headers.corrupt(name, "the header is broken or cut short", data)
     if name := beginning(_NEVER_OPENED):
         return _unsupported(name)
     Image.init()  # registers all formats of Pillow
@@ -179,7 +170,7 @@ def _unsupported(name: str) -> BadImageError:
     advice = "convert it to PNG or JPEG"
     if name in _REENCODED_WITH:
         package = _REENCODED_WITH[name]
-        advice = REENCODED + (f" after pip install {package}" if package else "")
+        advice = headers.REENCODED + (f" after pip install {package}" if package else "")
     return BadImageError(
         Reason.UNSUPPORTED_FORMAT, f"{name} cannot be decoded by tf.io.decode_image; {advice}"
     )
@@ -196,13 +187,13 @@ def _header(image: Image.Image, data: bytes) -> ImageHeader:
         )
     if name == "jpeg":  # what TensorFlow demands and Pillow does not
         if width * height * len(image.getbands()) > jpeg.MAX_SAMPLES:
-            raise bomb(height, width)
+            raise headers.bomb(height, width)
         check_pixels(height, width, jpeg.MAX_SIDE)
         if not jpeg.has_end(data, jpeg.first_scan(data)):
             raise _jpeg_cut_short()
     channels = {"L": 1, "LA": 2, "RGBA": 4}.get(image.mode, 3)  # CMYK is decoded to RGB
     exif = image.info.get("exif", b"")
-    return ImageHeader(name, height, width, channels, exif_orientation(exif))
+    return ImageHeader(name, height, width, channels, headers.exif_orientation(exif))
 
 
 def check_scans(data: bytes) -> None:
@@ -225,4 +216,4 @@ def _check_scans(data: bytes) -> None:
 
 
 def _jpeg_cut_short() -> BadImageError:
-    return cut_short("JPEG", "FF D9, the mark of its end, is missing")
+    return headers.cut_short("JPEG", "FF D9, the mark of its end, is missing")

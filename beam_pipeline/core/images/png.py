@@ -28,15 +28,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from beam_pipeline.core.images.header import (
-    PNG_PALETTE,
-    UPRIGHT,
-    ImageHeader,
-    check_pixels,
-    corrupt,
-    cut_short,
-    exif_orientation,
-)
+from beam_pipeline.core.images import header as headers
+from beam_pipeline.core.images.header import PNG_PALETTE, ImageHeader, corrupt
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -91,7 +84,7 @@ def png_header(data: bytes) -> ImageHeader:
       BadImageError: it is broken or cut short, or claims too many pixels.
     """
     layout = _layout(data)
-    colours, orientation = 0, UPRIGHT
+    colours, orientation = 0, headers.UPRIGHT
     channels = 3 if layout.colour_type == PNG_PALETTE else _SAMPLES[layout.colour_type]
     for kind, start, end in _chunks(data, HEADER_END):
         if kind == b"IDAT":
@@ -102,7 +95,7 @@ def png_header(data: bytes) -> ImageHeader:
         elif kind == b"tRNS" and sound and 0 < end - start <= min(colours, 1 << layout.depth):
             channels = 4 if layout.colour_type == PNG_PALETTE else channels
         elif kind == b"eXIf" and sound:
-            orientation = exif_orientation(data[start:end])
+            orientation = headers.exif_orientation(data[start:end])
         _check_critical(data, kind, sound)
     else:
         raise corrupt("PNG", "there are no pixels", data)
@@ -111,7 +104,7 @@ def png_header(data: bytes) -> ImageHeader:
     if not data.endswith(END) and not any(
         kind == b"IEND" for kind, _, _ in _chunks(data, HEADER_END)
     ):
-        raise cut_short("PNG", "IEND, its last chunk, is missing")
+        raise headers.cut_short("PNG", "IEND, its last chunk, is missing")
     return ImageHeader("png", layout.height, layout.width, channels, orientation)
 
 
@@ -146,7 +139,7 @@ def check_png(data: bytes) -> ImageHeader:
                 raise corrupt("PNG", f"the pixels cannot be decompressed: {error}", data) from error
             complete = True
     if kind != b"IEND":
-        raise cut_short("PNG", "its chunks do not lead to IEND, the last one")
+        raise headers.cut_short("PNG", "its chunks do not lead to IEND, the last one")
     if not complete:
         raise corrupt("PNG", f"pixels are missing: {missing} bytes, or their end", data)
     return header
@@ -236,7 +229,7 @@ def _start(start: bytes) -> _Layout:
         )
     if not width or not height:
         raise ValueError(f"the header claims {width} x {height} pixels")
-    check_pixels(height, width, MAX_SIDE)
+    headers.check_pixels(height, width, MAX_SIDE)
     return _Layout(width, height, depth, colour_type, bool(interlaced))
 
 

@@ -16,9 +16,8 @@ from typing import Any, ClassVar
 
 from beam_pipeline.core import errors, references
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
-from beam_pipeline.core.images import geometry, preparation
+from beam_pipeline.core.images import geometry, masks, preparation
 from beam_pipeline.core.images.header import NO_DIGEST, UPRIGHT, BadImageError, ImageHeader
-from beam_pipeline.core.images.masks import is_deep_grey, mask_values
 from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.boxes import BAD_BOXES, BadBoxError, check_boxes, without_boxes
 from beam_pipeline.core.labels.schema import MASK_KINDS, Column, ColumnKind
@@ -419,6 +418,7 @@ class ExampleMaker(Maker):
         """The sample with the values to write of each file instead of its place, and the changes to them."""
         labels: list[Any] = list(ref.labels)
         events: Counter[str] = Counter()
+        check = self._full_check
         for index, contents in files.items():
             column, prepared = self._columns[index], []
             for place in references.named_files(
@@ -428,9 +428,12 @@ class ExampleMaker(Maker):
                 data, segments = shard_writer.sound(contents[file.uri]), file.segments
                 values: tuple[bytes | int, ...]
                 try:
-                    if column.kind in MASK_KINDS:
-                        kind, check = column.kind.value, self._full_check
-                        values = mask_values(kind, data, segments, measured, check, self._colours)
+                    if column.kind is ColumnKind.PANOPTIC:
+                        values = masks.panoptic_pngs(data, segments, measured, check=check)
+                    elif column.kind in MASK_KINDS:
+                        bits = 16 if column.kind is ColumnKind.SEGMENTATION_16 else 8
+                        mask = masks.segmentation_png(data, measured, bits, check, self._colours)
+                        values = mask, b"png"
                     else:
                         values, changes = self._file_values(column, data, stored)
                         events.update(changes)
@@ -451,7 +454,7 @@ class ExampleMaker(Maker):
         if column.kind is ColumnKind.COPY:
             header = self._full_check(data)
         else:
-            if (deep := is_deep_grey(data)) != (column.kind is ColumnKind.PICTURE_16):
+            if (deep := masks.is_deep_grey(data)) != (column.kind is ColumnKind.PICTURE_16):
                 raise BadImageError(
                     Reason.UNSUPPORTED_FORMAT,
                     f"{'' if deep else 'not '}a PNG of 16 bits and one channel, unlike the first files of the "

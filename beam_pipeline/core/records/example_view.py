@@ -205,6 +205,5 @@ def read_shard(
         examples += 1
         yield example
     measured.finish()
-    counted = tuple(sorted(classes.items()))
-    figures = (examples, measured.bytes, measured.crc32c, counted)
+    figures = (examples, measured.bytes, measured.crc32c, tuple(sorted(classes.items())))
     yield ShardInfo(spec.split, spec.number, spec.file_name, *figures)

@@ -19,11 +19,7 @@ from typing import Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.plugins import FORMAT_GROUP, bad_plugin, load, plugins_of
-from beam_pipeline.core.records.record_format import (
-    EncodedSample,
-    RecordFormat,
-    RecordWriter,
-)
+from beam_pipeline.core.records.record_format import EncodedSample, RecordFormat, RecordWriter
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.records.webdataset import WebDatasetFormat
 from beam_pipeline.core.text import excerpt
@@ -164,17 +160,12 @@ def format_class(name: str) -> type[RecordFormat] | None:
     return known
 
 
-def _format_of_file(name: str) -> type[RecordFormat] | None:
+def format_of_file(name: str) -> type[RecordFormat] | None:
     """The format that gives a shard or an index this name; None if no format does."""
     known = itertools.chain(
         FORMATS.values(), filter(None, map(format_class, plugins_of(FORMAT_GROUP, FORMATS)))
     )
     return next((chosen for chosen in known if chosen.file_names.fullmatch(name)), None)
-
-
-def is_record_file(name: str) -> bool:
-    """True if a format gives a shard or an index this name."""
-    return _format_of_file(name) is not None
 
 
 def record_format(compression: str = COMPRESSIONS[0], name: str = DEFAULT_FORMAT) -> RecordFormat:
@@ -226,4 +217,4 @@ def recorded_format(options: Mapping[str, Any]) -> RecordFormat:
 
 def format_of(shard: str) -> RecordFormat:
     """The format of a shard by its file name; the default one for a name of no format."""
-    return (_format_of_file(shard) or FORMATS[DEFAULT_FORMAT])()
+    return (format_of_file(shard) or FORMATS[DEFAULT_FORMAT])()

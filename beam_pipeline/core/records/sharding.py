@@ -256,8 +256,7 @@ class ShardDivision:
     def numbers(self, columns: packing.Columns) -> Sequence[int]:
         """The shard of each sample, by the hash of its key."""
         order = KeyHasher(self.seed, by_image=self.by_image).order
-        first_shard = self.shard_plan.first_shard
-        places = map(first_shard.__getitem__, columns[_SPLIT])
+        places = map(self.shard_plan.first_shard.__getitem__, columns[_SPLIT])
         return [
             first + shard_of(order(key), count)
             for key, (first, count) in zip(columns[_KEY], places, strict=True)

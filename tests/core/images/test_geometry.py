@@ -19,7 +19,6 @@ from beam_pipeline.core.images.geometry import (
     ImageChanges,
     Resize,
     check_claimed_size,
-    measured_header,
     orienting,
     plan_geometry,
 )
@@ -92,13 +91,18 @@ def test_a_claimed_size_is_that_of_the_image(
     assert (error.reason, message in str(error)) == (Reason.SIZE_MISMATCH, True)
 
 
+def _measured(header: ImageHeader, claimed: tuple[int, int], *, as_shown: bool) -> ImageHeader:
+    changes = ImageChanges(orientation="apply" if as_shown else "keep")
+    return Alteration(changes).measured(header, claimed)
+
+
 @in_rows
 def test_a_claimed_size_tells_which_picture_was_labelled(
     claimed: tuple[int, int] | None, as_shown: bool, size: tuple[int, int]
 ) -> None:
     """Where it fits one of the two, the stored or the shown one; else the default decides."""
     header = HEADER._replace(orientation=6)
-    measured = measured_header(header, claimed, as_shown=as_shown)
+    measured = _measured(header, claimed, as_shown=as_shown)
     assert (measured.width, measured.height) == size
     assert measured.orientation == (1 if size == (30, 40) else 6)
 
@@ -106,10 +110,10 @@ def test_a_claimed_size_tells_which_picture_was_labelled(
 def test_a_half_turn_or_a_square_leaves_it_to_the_default() -> None:
     """The size is the same both ways."""
     upside_down = HEADER._replace(orientation=3)
-    assert measured_header(upside_down, (40, 30), as_shown=True) == HEADER
-    assert measured_header(upside_down, (40, 30), as_shown=False) == upside_down
+    assert _measured(upside_down, (40, 30), as_shown=True) == HEADER
+    assert _measured(upside_down, (40, 30), as_shown=False) == upside_down
     square = ImageHeader("jpeg", 9, 9, 3, 6)
-    assert measured_header(square, (9, 9), as_shown=True) == square._replace(orientation=1)
+    assert _measured(square, (9, 9), as_shown=True) == square._replace(orientation=1)
 
 
 # --- changes ---------------------------------------------------------------------------------

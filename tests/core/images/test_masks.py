@@ -242,11 +242,6 @@ def test_panoptic_masks_of_categories_and_instances() -> None:
     header = ImageHeader("jpeg", 1, 4, 3)
     found = masks.panoptic_pngs(segments(0, 1, 0x020100, 5), SEGMENTS, header, check=decode_fully)
     assert found == (grey_png(b"\0\x11\x5c\0", 4, 1), grey_png(b"\0\1\2\0", 4, 1))
-    mask = segments(0, 1, 0x020100, 5)
-    assert masks.mask_values("panoptic", mask, SEGMENTS, header, decode_fully, None) == found
-    for kind, bits in (("segmentation", 8), ("segmentation16", 16)):
-        mask = grey_png(bytes(4 * bits // 8), 4, 1, bits)
-        assert masks.mask_values(kind, mask, (), header, decode_fully, None) == (mask, b"png")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def by_both(
         opened = pillow_codec.open_image(data)
         size = (opened.header.width, opened.header.height)
         geometry = plan_geometry(size, opened.header.orientation, resize)
-        found.append(codec.rewrite(data, opened, geometry, changes))
+        found.append(codec.rewrite(opened, geometry, changes))
     assert found[0][1] == found[1][1] == preparation.read_header(found[0][0])
     return found[0], found[1]
 

@@ -44,7 +44,7 @@ def rewritten(
     opened = open_image(data)
     size = (opened.header.width, opened.header.height)
     geometry = plan_geometry(size, opened.header.orientation, resize)
-    written, header = rewrite(data, opened, geometry, changes)
+    written, header = rewrite(opened, geometry, changes)
     assert read_header(written) == header
     image = Image.open(io.BytesIO(written))
     image.load()
@@ -169,7 +169,7 @@ def test_every_kind_of_pixels_in_every_format(tf: Any, image_format: str, mode: 
     data = saved(image, "PNG")
     opened = open_image(data)
     geometry = plan_geometry((20, 10), 1, Resize(5, 5))
-    written, header = rewrite(data, opened, geometry, ImageChanges(image_format=image_format))
+    written, header = rewrite(opened, geometry, ImageChanges(image_format=image_format))
     dtype = tf.uint16 if (mode, image_format) == ("I;16", "png") else tf.uint8
     decoded = tf.io.decode_image(written, dtype=dtype, expand_animations=False)
     assert tuple(decoded.shape) == header[1:4]
@@ -248,7 +248,7 @@ def test_a_png_of_16_bits_keeps_them(tf: Any, channels: int) -> None:
     data = deep_png(tf, pixels)
     opened = open_image(data)
     geometry = plan_geometry((30, 20), 1, Resize(10, 10))
-    written, header = rewrite(data, opened, geometry, KEEP)
+    written, header = rewrite(opened, geometry, KEEP)
     found = tf.io.decode_png(written, dtype=tf.uint16).numpy()
     assert found.shape == (10, 15, channels) == (header.height, header.width, header.channels)
     for channel in range(channels):
