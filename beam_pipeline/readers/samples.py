@@ -322,11 +322,11 @@ class Sampler:
 
     def _decoded(self, example: Example, plan: PixelPlan) -> Example:
         pixels = {plan.encoded, plan.mask, *(key for key, _ in plan.pictures.values())}
-        decoded = {
-            key: self._missing(key) if example[key] is None else example[key]
-            for key in plan.keys
-            if key not in pixels
-        }
+        decoded = {key: example[key] for key in plan.keys if key not in pixels}
+        for key in decoded:
+            if decoded[key] is None:
+                feature = self.features[key]
+                decoded[key] = _single(feature.missing, feature.kind)
         shape = (1, 1)
         if plan.encoded:
             data, bare = example[plan.encoded], tuple(example[key] for key in plan.bare)
@@ -346,10 +346,6 @@ class Sampler:
                 channels, blank = plan.options.channels, plan.options.dtype
                 decoded[name] = _mask(plan, None, (*shape, channels), blank, 0)
         return decoded
-
-    def _missing(self, key: str) -> Any:
-        feature = self.features[key]
-        return _single(feature.missing, feature.kind)
 
 
 def _image(plan: PixelPlan, data: bytes, bare: tuple[int, ...] = ()) -> Any:

@@ -178,11 +178,7 @@ class Records:
     def _offsets_of(self, shard: Shard) -> Sequence[int]:
         """The offset of each record of a shard and, last, of their end; looked up once."""
         if shard.uri not in self._offsets:
-            sizes = _recorded_sizes(shard, self._format)
-            if sizes is None:
-                _warn_of_scan(shard.uri.rpartition("/")[0])
-                with open_shard(shard.uri) as file:
-                    sizes = [*self._format.sizes(file, shard.uri)]
+            sizes = _record_sizes(shard, self._format)
             offsets = tfrecord.record_offsets(
                 sizes, shard.uri, examples=shard.examples, size=shard.bytes
             )
@@ -200,8 +196,8 @@ def _warn_of_scan(folder: str) -> None:
     )
 
 
-def _recorded_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int] | None:
-    """The bytes of each record by the receipt or the index of a shard; None if it has neither.
+def _record_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int]:
+    """The bytes of each record by the receipt or the index of a shard, else by the headers of all.
 
     Raises:
       ConversionError: the receipt is damaged.
@@ -210,10 +206,13 @@ def _recorded_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int] 
     from beam_pipeline.work.receipts import read_record_sizes
 
     folder, _, name = shard.uri.rpartition("/")
-    sizes = read_record_sizes(folder, name)
-    if sizes:
+    if sizes := read_record_sizes(folder, name):
         return sizes
     index = files.join(folder, record_format.index_name(name))
     with files.naming(index, errors.DamagedRecordError):
         data = files.read_if_there(index)
-    return None if data is None else tfrecord.parse_index(data, index)
+    if data is not None:
+        return tfrecord.parse_index(data, index)
+    _warn_of_scan(folder)
+    with open_shard(shard.uri) as file:
+        return [*record_format.sizes(file, shard.uri)]

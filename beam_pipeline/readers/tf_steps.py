@@ -191,11 +191,7 @@ class Reader(NamedTuple):
 
 
 def image_reader(
-    dataset: Dataset,
-    plan: samples.PixelPlan,
-    *,
-    antialias: bool,
-    crop: CropDecoder | None = None,
+    dataset: Dataset, plan: samples.PixelPlan, *, antialias: bool, crop: CropDecoder | None = None
 ) -> Reader | None:
     """Returns a reader that decodes, crops and resizes the image; None if the examples lack images."""
     encoded, size, channels = plan.encoded, plan.size, plan.options.channels

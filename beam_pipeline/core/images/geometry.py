@@ -116,11 +116,6 @@ class Geometry:
         turned = turned_size(size, orientation)
         return cls(size, orientation, (0, 0, *turned), turned, (0, 0), turned)
 
-    @property
-    def turned(self) -> Size:
-        """(width, height) after turning."""
-        return turned_size(self.stored, self.orientation)
-
     @cached_property
     def is_identity(self) -> bool:
         """True if the image is not changed."""

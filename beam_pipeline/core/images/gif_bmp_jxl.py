@@ -239,8 +239,7 @@ def bmp_header(data: bytes) -> ImageHeader:
         raise corrupt("BMP", "the header is broken or cut short", data)
     compressed = header_bytes >= _COMPRESSION_FROM and compression not in _UNCOMPRESSED
     if header_bytes == _OLD_HEADER_BYTES or compressed or bits not in _CHANNELS:
-        raise BadImageError(
-            Reason.UNSUPPORTED_FORMAT,
+        raise headers.unsupported(
             "a BMP that is compressed, of OS/2's oldest kind, or of other than 8, 24 or 32 bits a "
             f"pixel cannot be decoded by tf.io.decode_image; {headers.REENCODED}",
         )
@@ -324,8 +323,7 @@ def check_jxl(data: bytes) -> ImageHeader:
     try:
         from pillow_jxl import Decoder
     except ImportError as error:
-        raise BadImageError(
-            Reason.UNSUPPORTED_FORMAT,
+        raise headers.unsupported(
             "JPEG XL, which --image_check full cannot decode without a library; run "
             "pip install pillow-jxl-plugin where shards are written",
         ) from error

@@ -129,6 +129,11 @@ def cut_short(name: str, missing: str) -> BadImageError:
     )
 
 
+def unsupported(fault: str) -> BadImageError:
+    """The error for an image that is not decoded, or not written, in its format."""
+    return BadImageError(Reason.UNSUPPORTED_FORMAT, fault)
+
+
 def undecodable(name: str, fault: object = "") -> BadImageError:
     """The error for an image whose header is sound and whose pixels are not."""
     text = f"the {name} header is sound, decoding fails" + (f": {fault}" if fault else "")

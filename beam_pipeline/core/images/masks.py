@@ -35,20 +35,19 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images import png
+from beam_pipeline.core.images import png, preparation
 from beam_pipeline.core.images.geometry import Affine
-from beam_pipeline.core.images.header import PNG_PALETTE, BadImageError, ImageHeader
-from beam_pipeline.core.images.preparation import ImageCheck, passing_any_format, read_header
+from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.references import Size
 from beam_pipeline.core.typed_json import is_finite, is_integer
 
 if TYPE_CHECKING:
     from PIL import Image
 
-_PNG_LEVEL = 1  # a mask is a few runs; higher levels save nothing and take longer
 _LEAST_POINTS = 3
 _RUNS = re.compile(rb"\x00+|\x01+")
 
@@ -107,13 +106,7 @@ def mask_png(shape: str, header: ImageHeader, *, pixels: bool) -> bytes:
             xs, ys = ([v * scale_x for v in polygon[::2]], [v * scale_y for v in polygon[1::2]])
             _fill(mask, [*zip(xs, ys, strict=True)], width, height)
         image = Image.frombytes("L", (width, height), bytes(mask))
-    return _saved(image)
-
-
-def _saved(image: Image.Image) -> bytes:
-    out = io.BytesIO()
-    image.save(out, "PNG", compress_level=_PNG_LEVEL)
-    return out.getvalue()
+    return preparation.png_of(image)
 
 
 def moved_shape(shape: str, *, outlines: Affine, affine: Affine, size: Size, to_size: Size) -> str:
@@ -164,7 +157,7 @@ def moved_png(mask: bytes, affine: Affine, size: Size) -> bytes:
     with Image.open(io.BytesIO(mask)) as opened:
         moved = moved_mask(opened, affine, size)
     moved.info = {}
-    return _saved(moved)
+    return preparation.png_of(moved)
 
 
 def _from_runs(shape: Mapping[str, Any], size: Size) -> Image.Image:
@@ -242,10 +235,10 @@ _LOSSY = frozenset({"jpeg", "tiff_jpeg", "webp"})  # compressions of a TIFF
 _DEPTH_AT, _COLOUR_TYPE_AT = len(png.START) + 8, len(png.START) + 9
 
 
-def png_kind(head: bytes) -> tuple[int, int] | None:
-    """(bits a sample, colour type) of a file that begins as a PNG does; None for any other."""
+def png_kind(head: bytes) -> tuple[int, int]:
+    """(bits a sample, colour type) of a file that begins as a PNG does; (0, -1) for any other."""
     if not head.startswith(png.START) or len(head) <= _COLOUR_TYPE_AT:
-        return None
+        return 0, -1
     return head[_DEPTH_AT], head[_COLOUR_TYPE_AT]
 
 
@@ -256,8 +249,7 @@ def is_deep_grey(head: bytes) -> bool:
 
 def is_coloured(head: bytes) -> bool:
     """True for an RGB PNG, with or without transparency."""
-    kind = png_kind(head)
-    return kind is not None and kind[1] not in (_GREY, 4, PNG_PALETTE)
+    return png_kind(head)[1] in (2, 6)
 
 
 def grey_values(mask: bytes) -> set[int]:
@@ -271,7 +263,7 @@ def segmentation_png(
     mask: bytes,
     header: ImageHeader,
     bits: int,
-    check: ImageCheck,
+    check: preparation.ImageCheck,
     colours: Mapping[Colour, int] | None = None,
 ) -> bytes:
     """The mask of an image as a grey PNG of ids.
@@ -287,13 +279,14 @@ def segmentation_png(
       BadImageError: it is not an image, of another size, or does not tell ids; the message tells which.
     """
     # Others are decoded anyway; a full check refuses palettes that images may not have.
-    own = (check if mask.startswith(png.MAGIC) else passing_any_format(read_header))(mask)
+    any_format = partial(preparation.check_any_format, preparation.read_header)
+    own = (check if mask.startswith(png.MAGIC) else any_format)(mask)
     if own.format not in _LOSSLESS:
         raise _bad(f"a {own.format} mask; save masks as PNG, from what they were drawn with")
     _check_size(own.size, header.size)
     if colours is not None:
         return _of_colours(mask, own, colours, bits)
-    depth, colour_type = png_kind(mask) or (0, -1)
+    depth, colour_type = png_kind(mask)
     if is_coloured(mask):
         raise _bad(
             "an RGB mask: its colours are not class ids; give the id of each with --mask_colors, or "
@@ -323,7 +316,11 @@ def _check_size(size: Size, of_image: Size) -> None:
 
 
 def panoptic_pngs(
-    mask: bytes, segments: Sequence[Sequence[int]], header: ImageHeader, *, check: ImageCheck
+    mask: bytes,
+    segments: Sequence[Sequence[int]],
+    header: ImageHeader,
+    *,
+    check: preparation.ImageCheck,
 ) -> tuple[bytes, bytes]:
     """The two masks in a panoptic PNG: the category of each pixel, and the segment's number.
 

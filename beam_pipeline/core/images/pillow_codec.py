@@ -27,7 +27,7 @@ from PIL import Image, ImageCms, JpegImagePlugin, features
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import gif_bmp_jxl, jpeg, png
 from beam_pipeline.core.images import header as headers
-from beam_pipeline.core.images.geometry import Geometry, Rectangle
+from beam_pipeline.core.images.geometry import Geometry, Rectangle, turned_size
 from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
 from beam_pipeline.core.images.pillow_header import OWN_FORMATS, PARSER_ERRORS, check_scans, open_as
 
@@ -145,8 +145,7 @@ def open_image(data: bytes) -> Opened:
         image = open_as(data, OWN_FORMATS) or open_as(data, _foreign_formats())
         if image is None:
             formats = ", ".join((*OWN_FORMATS, *_foreign_formats()))
-            raise BadImageError(
-                Reason.UNSUPPORTED_FORMAT,
+            raise headers.unsupported(
                 "Pillow cannot open it, to re-encode it: it is broken, of a rare kind (of a TIFF of more than four "
                 f"bands, write three as a PNG), or of none of the formats {formats}"
                 + ("" if "HEIF" in Image.OPEN else " (HEIC: pip install pillow-heif)"),
@@ -265,7 +264,7 @@ def _changed(image: Image.Image, geometry: Geometry, changes: ImageChanges | Non
 def _draft(image: Image.Image, geometry: Geometry) -> Rectangle:
     """Lets a JPEG be decoded to fewer pixels; returns the area of the whole image then."""
     left, top, right, bottom = geometry.crop
-    (width, height), turned = geometry.scaled, geometry.turned
+    (width, height), turned = geometry.scaled, turned_size(geometry.stored, geometry.orientation)
     wanted = (width * turned[0] / (right - left), height * turned[1] / (bottom - top))
     if geometry.orientation in headers.QUARTER_TURNS:
         wanted = wanted[::-1]
@@ -282,8 +281,7 @@ def _plain(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
         return grey_16_bits(image)
     if image.mode == "F":
-        raise BadImageError(
-            Reason.UNSUPPORTED_FORMAT,
+        raise headers.unsupported(
             "its pixels are floating-point numbers, which no output format supports",
         )
     plain = {"1": "L", "RGBX": "RGB", "La": "LA", "RGBa": "RGBA"}.get(image.mode)
@@ -392,8 +390,7 @@ def _encoded(
     try:
         image.save(out, name.upper(), **settings)
     except PARSER_ERRORS as error:
-        raise BadImageError(
-            Reason.UNSUPPORTED_FORMAT,
+        raise headers.unsupported(
             f"{geometry.size[0]} x {geometry.size[1]} pixels cannot be written as {name}: {error}",
         ) from error
     return out.getvalue(), written_header(name, len(image.getbands()), opened, geometry)

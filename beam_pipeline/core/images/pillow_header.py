@@ -86,7 +86,7 @@ def check_agreement(header: ImageHeader, data: bytes) -> ImageHeader:
     elif header.format == "bmp" and mode == "P":
         fault = f"a BMP with a palette, of whose colours TensorFlow gives the numbers; {headers.REENCODED}"
     if fault:
-        raise BadImageError(Reason.UNSUPPORTED_FORMAT, f"{DISAGREEMENT}: {fault}")
+        raise headers.unsupported(f"{DISAGREEMENT}: {fault}")
     return header
 
 
@@ -171,9 +171,7 @@ def _unsupported(name: str) -> BadImageError:
     if name in _REENCODED_WITH:
         package = _REENCODED_WITH[name]
         advice = headers.REENCODED + (f" after pip install {package}" if package else "")
-    return BadImageError(
-        Reason.UNSUPPORTED_FORMAT, f"{name} cannot be decoded by tf.io.decode_image; {advice}"
-    )
+    return headers.unsupported(f"{name} cannot be decoded by tf.io.decode_image; {advice}")
 
 
 def _header(image: Image.Image, data: bytes) -> ImageHeader:
@@ -181,8 +179,7 @@ def _header(image: Image.Image, data: bytes) -> ImageHeader:
     # MPO is a JPEG followed by further pictures; many phones write them.
     name = "webp" if image.format == "WEBP" else "jpeg"
     if name == "webp" and getattr(image, "is_animated", False):
-        raise BadImageError(
-            Reason.UNSUPPORTED_FORMAT,
+        raise headers.unsupported(
             "an animated WebP, which can crash tf.io.decode_image; convert it to GIF or PNG",
         )
     if name == "jpeg":  # what TensorFlow demands and Pillow does not

@@ -13,7 +13,7 @@ import io
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_128_digest
 
@@ -24,6 +24,9 @@ from beam_pipeline.core.images.geometry import PILLOW
 from beam_pipeline.core.images.header import RAW_FORMAT as RAW_FORMAT
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 digest_of: Callable[[bytes], bytes] = xxh3_128_digest
 """An image -> its digest: XXH3 of 128 bits, which takes 4 us for 110 kB, where SHA-256 takes 150.
 
@@ -31,7 +34,7 @@ It is not a cryptographic hash: somebody who wants to can make two images with t
 """
 
 
-_PNG_LEVEL = 1  # as small as the default of 6 for small photographs, in a sixth less time
+_PNG_LEVEL = 1  # as small as the default of 6 for masks and small photographs, in a sixth less time
 
 
 class PixelFormat(NamedTuple):
@@ -76,10 +79,15 @@ def encoded_pixels(
     if image_encoding == "png":
         from PIL import Image  # few jobs have pixels
 
-        out = io.BytesIO()
-        Image.frombytes("RGB", (width, height), image).save(out, "PNG", compress_level=_PNG_LEVEL)
-        image = out.getvalue()
+        image = png_of(Image.frombytes("RGB", (width, height), image))
     return image, ImageHeader(image_encoding, height, width, 3)
+
+
+def png_of(image: Image.Image) -> bytes:
+    """An image as a PNG, of the same bytes with the same zlib."""
+    out = io.BytesIO()
+    image.save(out, "PNG", compress_level=_PNG_LEVEL)
+    return out.getvalue()
 
 
 IMAGE_ENCODINGS = ("png", RAW_FORMAT)
@@ -204,26 +212,22 @@ IMAGE_CHECKS: Mapping[str, ImageCheck] = MappingProxyType(
 """--image_check -> how an image file is checked; the first is the default."""
 
 
-def passing_any_format(check: ImageCheck) -> ImageCheck:
-    """A check that also passes images which readers cannot decode, but which can be re-encoded."""
+def check_any_format(check: ImageCheck, image: bytes) -> ImageHeader:
+    """Checks an image; passes those also which readers cannot decode, but which can be re-encoded."""
+    try:
+        return check(image)
+    except BadImageError as error:
+        if error.reason is not Reason.UNSUPPORTED_FORMAT:
+            raise
+    from beam_pipeline.core.images.pillow_codec import open_image
 
-    def check_any(image: bytes) -> ImageHeader:
-        try:
-            return check(image)
-        except BadImageError as error:
-            if error.reason is not Reason.UNSUPPORTED_FORMAT:
-                raise
-        from beam_pipeline.core.images.pillow_codec import open_image
-
-        return open_image(image).header
-
-    return check_any
+    return open_image(image).header
 
 
-IMAGE_CODECS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {"pillow": ("Pillow", "Pillow"), "opencv": ("OpenCV", "opencv-python-headless")}
+IMAGE_CODECS: Mapping[str, str] = MappingProxyType(
+    {"pillow": "Pillow", "opencv": "opencv-python-headless"}
 )
-"""--image_codec -> (library, package that pip installs); the first, `geometry.PILLOW`, is the default.
+"""--image_codec -> package that pip installs; the first, `geometry.PILLOW`, is the default.
 
 The module of a codec, beside this one, has the functions of `pillow_codec`.
 """
@@ -239,30 +243,25 @@ def load_codec(name: str) -> Any:
         return importlib.import_module(f"beam_pipeline.core.images.{name}_codec")
     except ImportError as error:
         raise errors.UsageError(
-            f"--image_codec {name} needs the package {IMAGE_CODECS[name][1]}, which cannot be imported here "
+            f"--image_codec {name} needs the package {IMAGE_CODECS[name]}, which cannot be imported here "
             f"({text.excerpt(error)}): pip install 'beam-tfrecord[{name}]'; or leave the option out"
         ) from error
 
 
-def codec_in_use(image_codec: str) -> str:
-    """Names what encodes images here, with versions, by a name in `IMAGE_CODECS`. Raises UsageError."""
-    return str(load_codec(image_codec).codec_version())
-
-
-def codec_here(recorded: str) -> str:
-    """Names what would encode images here as a data set's were, with versions. Raises UsageError.
+def codec_here(name: str) -> str:
+    """Names what encodes images here, with versions, by a name in `IMAGE_CODECS`. Raises UsageError.
 
     Args:
-      recorded: as `codec_in_use` had it when the data set was begun.
+      name: or what this returned when a data set was begun, with other versions.
     """
-    return codec_in_use(_codec_of(recorded))
+    return str(load_codec(_codec_of(name)).codec_version())
 
 
 def check_codec(expected: str) -> None:
     """Makes sure that images are encoded here by the versions that a data set was begun with.
 
     Args:
-      expected: as `codec_in_use` has it; empty where it does not matter.
+      expected: as `codec_here` has it; empty where it does not matter.
 
     Raises:
       CodecError: by others.
@@ -277,7 +276,7 @@ def other_codec(expected: str, here: str) -> str:
     name = _codec_of(expected)
     advice = f"Give --image_codec {name}"
     if name == _codec_of(here):
-        package = IMAGE_CODECS[name][1]
+        package = IMAGE_CODECS[name]
         advice = f"Install the same versions (the first decides: pip install {package}==...)"
     return (
         f"images are encoded by {expected}, and here by {here}, which may give other bytes. "
@@ -287,5 +286,4 @@ def other_codec(expected: str, here: str) -> str:
 
 def _codec_of(recorded: str) -> str:
     """The --image_codec that a name with versions begins with; the default for an unknown one."""
-    libraries = ((name, library) for name, (library, _) in IMAGE_CODECS.items())
-    return next((name for name, library in libraries if recorded.startswith(library)), PILLOW)
+    return next((name for name in IMAGE_CODECS if recorded.lower().startswith(name)), PILLOW)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from beam_pipeline.core import dead_letters, references
 from beam_pipeline.core.images import geometry, masks, preparation
 from beam_pipeline.core.images.geometry import Affine, Geometry, ImageChanges, Rectangle
-from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
+from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader, unsupported
 from beam_pipeline.core.labels.boxes import Move, is_located, move_labels
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 
@@ -138,8 +138,7 @@ class Alteration:
         if changes.encodes and header.format != _JPEG_XL:
             opened = _opened(image)
             if changes.animated == "refuse" and opened.animated:
-                raise BadImageError(
-                    dead_letters.Reason.UNSUPPORTED_FORMAT,
+                raise unsupported(
                     "an animation; --animated first_frame takes the first frame of those that are "
                     "re-encoded",
                 )

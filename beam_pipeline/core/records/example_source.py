@@ -12,6 +12,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 from beam_pipeline.core import errors, references
@@ -256,7 +257,7 @@ class ExampleMaker(Maker):
             self._imageless = SampleEncoder(columns, class_ids, options.renames, images=False)
         self._full_check = self._check = preparation.IMAGE_CHECKS[options.image_check]
         if options.changes.reencode != "never":
-            self._check = preparation.passing_any_format(self._full_check)
+            self._check = partial(preparation.check_any_format, self._full_check)
         self._columns = columns
         self._file_columns = source.file_columns
         self._colours = {(r, g, b): i for r, g, b, i in source.mask_colours} or None
@@ -267,7 +268,7 @@ class ExampleMaker(Maker):
 
     def codec(self) -> str:
         """Names what encodes images."""
-        return preparation.codec_in_use(self._options.changes.image_codec)
+        return preparation.codec_here(self._options.changes.image_codec)
 
     def statistics(self) -> image_statistics.ImageStatistics:
         """The statistics of the examples made so far."""

@@ -22,8 +22,8 @@ from beam_pipeline.core.labels.boxes import box_fractions
 from beam_pipeline.core.records.wire import LIST_ENTRIES, TAG_1, value_prefixes, varint
 from beam_pipeline.core.references import SampleRef, image_of
 
-Writer = Callable[[SampleRef, ImageHeader, bytes], bytes]
-"""(sample, header, image) -> one feature's entry in the map; empty if the sample does not have it."""
+Writer = Callable[[SampleRef, ImageHeader], bytes]
+"""(sample, header) -> one feature's entry in the map; empty if the sample does not have it."""
 
 WriterMaker = Callable[[str], Writer]
 """Makes the writer of a feature, given the key to write it under."""
@@ -82,7 +82,7 @@ def _from_header(field: str) -> WriterMaker:
 
     def make(key: str) -> Writer:
         entries = _cached(key, kind, convert)
-        return lambda _ref, header, _image: entries(header[index])
+        return lambda _, header: entries(header[index])
 
     return make
 
@@ -91,7 +91,7 @@ def _key_writer(key: str, of_image: bool = False) -> Writer:
     """Of the sample's key, which is different in each; or of its image's in that of a row."""
     prefixes = lru_cache(_CACHED_ENTRIES)(value_prefixes(key))
 
-    def write(ref: SampleRef, _header: ImageHeader, _image: bytes) -> bytes:
+    def write(ref: SampleRef, _: ImageHeader) -> bytes:
         name = (image_of(ref.key) if of_image else ref.key).encode()
         return prefixes(len(name)) + name
 
@@ -101,7 +101,7 @@ def _key_writer(key: str, of_image: bool = False) -> Writer:
 def _orientation_writer(key: str) -> Writer:
     """Of images that are not upright; others do not have the feature."""
     write = _from_header("orientation")(key)
-    return lambda *sample: b"" if sample[1].orientation == UPRIGHT else write(*sample)
+    return lambda ref, header: b"" if header.orientation == UPRIGHT else write(ref, header)
 
 
 ORIENTATION = Feature("image/orientation", "int64", _orientation_writer, optional=True)
@@ -157,7 +157,7 @@ def _column_writer(
     """Writes one of the features of a column; None leaves it out, no values are an empty list."""
     entry = _column_entry(key, column, part, class_ids)
 
-    def write(ref: SampleRef, header: ImageHeader, _image: bytes) -> bytes:
+    def write(ref: SampleRef, header: ImageHeader) -> bytes:
         value = ref.labels[index]
         return b"" if value is None else entry(value, header)
 
@@ -299,8 +299,8 @@ class SampleEncoder:
         Raises:
           OverflowError: a number among the labels does not fit its feature.
         """
-        before = b"".join([write(ref, header, image) for write in self._before])
-        after = b"".join([write(ref, header, image) for write in self._after])
+        before = b"".join([write(ref, header) for write in self._before])
+        after = b"".join([write(ref, header) for write in self._after])
         if self._images:
             before += self._image_prefix(len(image))
         return TAG_1 + varint(len(before) + len(image) + len(after)) + before, after

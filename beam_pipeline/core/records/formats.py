@@ -10,7 +10,6 @@ streams, so a shard is written to a temporary file and copied from there.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -162,9 +161,7 @@ def format_class(name: str) -> type[RecordFormat] | None:
 
 def format_of_file(name: str) -> type[RecordFormat] | None:
     """The format that gives a shard or an index this name; None if no format does."""
-    known = itertools.chain(
-        FORMATS.values(), filter(None, map(format_class, plugins_of(FORMAT_GROUP, FORMATS)))
-    )
+    known = filter(None, map(format_class, (*FORMATS, *plugins_of(FORMAT_GROUP, FORMATS))))
     return next((chosen for chosen in known if chosen.file_names.fullmatch(name)), None)
 
 

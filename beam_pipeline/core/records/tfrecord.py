@@ -128,10 +128,9 @@ def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Ite
         where = f"{path}: record {number} at byte {offset}"
         length = _length_in(header, where)
         if length > most:
-            known = "an example has less than 2 GiB"
-            if length <= MAX_RECORD_BYTES:
-                known = f"expected {most} at most"
-            raise errors.DamagedRecordError(f"{where}: it claims {length} bytes, {known}")
+            raise errors.DamagedRecordError(
+                f"{where}: it claims {length} bytes, expected {most} at most"
+            )
         data = _read(file, length)
         footer = file.read(FOOTER_BYTES)
         if len(data) < length or len(footer) < FOOTER_BYTES:

@@ -21,6 +21,7 @@ from beam_pipeline.core.images.geometry import (
     check_claimed_size,
     orienting,
     plan_geometry,
+    turned_size,
 )
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.preparation import read_header
@@ -60,7 +61,7 @@ def test_what_is_kept_fills_its_place(
     """The part of the image that is kept lies on the canvas, where the plan says, to a millionth."""
     geometry = plan_geometry(size, orientation, resize)
     left, top, right, bottom = geometry.crop
-    width, height = geometry.turned
+    width, height = turned_size(size, orientation)
     assert 0 <= left < right <= width
     assert 0 <= top < bottom <= height
     unturned = orienting(size, orientation).inverse().box(geometry.crop)

@@ -223,7 +223,7 @@ def test_the_first_bytes_tell_colours_and_depth() -> None:
     assert masks.is_coloured(encoded(RGB)[:64])
     assert not masks.is_coloured(palette()[:64])
     assert masks.png_kind(GREY_16[:64]) == (16, 0)
-    assert masks.png_kind(b"GIF89a") is None
+    assert masks.png_kind(b"GIF89a") == (0, -1)
     assert masks.grey_values(GREY) == {0, 1, 2, 3}
     assert masks.grey_values(palette()) == set()
 

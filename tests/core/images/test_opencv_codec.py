@@ -205,6 +205,6 @@ def test_the_bytes_do_not_depend_on_threads_or_on_ipp() -> None:
 
 def test_the_codec_names_opencv_and_what_is_left_to_pillow() -> None:
     """With the kind of processor."""
-    named = preparation.codec_in_use("opencv")
+    named = preparation.codec_here("opencv")
     assert named.startswith(f"OpenCV {cv2.__version__} on ")
-    assert named.endswith(preparation.codec_in_use("pillow"))
+    assert named.endswith(preparation.codec_here("pillow"))
