@@ -23,6 +23,7 @@ from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import scheme_of
 from beam_pipeline.dataset import Dataset, Shard
 from beam_pipeline.readers import samples
+from beam_pipeline.readers.samples import PixelPlan
 from beam_pipeline.readers.shards import records_of_shard
 
 BOX_SIDES = tuple(f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax"))
@@ -191,7 +192,7 @@ class Reader(NamedTuple):
 
 
 def image_reader(
-    dataset: Dataset, plan: samples.PixelPlan, *, antialias: bool, crop: CropDecoder | None = None
+    dataset: Dataset, plan: PixelPlan, *, antialias: bool, crop: CropDecoder | None = None
 ) -> Reader | None:
     """Returns a reader that decodes, crops and resizes the image; None if the examples lack images."""
     encoded, size, channels = plan.encoded, plan.size, plan.options.channels
@@ -235,7 +236,7 @@ def image_reader(
     return Reader(spec_of(dataset, encoded, *plan.bare, *(() if exact else plan.sides)), read)
 
 
-def crop_decoder(dataset: Dataset, random_crop: Any, plan: samples.PixelPlan) -> CropDecoder:
+def crop_decoder(dataset: Dataset, random_crop: Any, plan: PixelPlan) -> CropDecoder:
     """Returns what decodes random parts of images.
 
     Raises:
@@ -262,11 +263,11 @@ def crop_decoder(dataset: Dataset, random_crop: Any, plan: samples.PixelPlan) ->
             f"{dataset.path} has {kind} ({placed[0]}), which random_crop does not move; crop them "
             "together with their image in augment"
         )
-    return CropDecoder((least, greatest), plan.size, plan)
+    return CropDecoder((least, greatest), plan)
 
 
 def mask_readers(
-    dataset: Dataset, plan: samples.PixelPlan, *, antialias: bool = False
+    dataset: Dataset, plan: PixelPlan, *, antialias: bool = False
 ) -> dict[str, Reader]:
     """Name -> what decodes and resizes the mask, and each further picture."""
     made = {}
@@ -283,7 +284,7 @@ def mask_readers(
     return made
 
 
-def _or_black(key: str, picture: Reader, plan: samples.PixelPlan) -> Callable[[Parsed], Any]:
+def _or_black(key: str, picture: Reader, plan: PixelPlan) -> Callable[[Parsed], Any]:
     """Reads a picture; one that is missing is black, of the size of the image."""
     kind = tf.float32 if plan.size else tf.as_dtype(plan.options.dtype)
 
@@ -303,7 +304,7 @@ def _size_of_image(parsed: Parsed) -> Sequence[Any]:
 
 
 def _mask_reader(
-    dataset: Dataset, plan: samples.PixelPlan, key: str, pixels_type: str, missing: int
+    dataset: Dataset, plan: PixelPlan, key: str, pixels_type: str, missing: int
 ) -> Reader:
     pixels = tf.as_dtype(pixels_type)
 
@@ -327,24 +328,21 @@ def _mask_reader(
     return Reader(spec_of(dataset, key), read)
 
 
-def _scaled(data: Any, sides: Sequence[Any], plan: samples.PixelPlan) -> Any:
+def _scaled(data: Any, sides: Sequence[Any], plan: PixelPlan) -> Any:
     """Decodes an image file, a JPEG at the smallest scale with both sides long enough.
 
     libjpeg then leaves out the finest details of each block of 8 x 8 pixels instead of computing them.
     """
-    channels, needed = plan.options.channels, list(map(samples.scaled_side, plan.size or ()))
 
     def decode(scale: int) -> Any:
         if scale == 1:
             return decoded(data, plan)
-        return _of_jpeg(data, channels, partial(tf.io.decode_jpeg, data, ratio=scale))
+        return _of_jpeg(data, plan.options.channels, partial(tf.io.decode_jpeg, data, ratio=scale))
 
     # A side of 1001 pixels becomes 126 at the scale 1/8.
+    pairs = list(zip(sides, map(samples.scaled_side, plan.size or ()), strict=True))
     enough = [
-        tf.reduce_all(
-            [-(-side // scale) >= least for side, least in zip(sides, needed, strict=True)]
-        )
-        for scale in _SCALES
+        tf.reduce_all([-(-side // scale) >= least for side, least in pairs]) for scale in _SCALES
     ]
     return _at_scale(enough, decode, where=_begins(data, plan, _JPEG))
 
@@ -355,7 +353,7 @@ def _at_scale(enough: Sequence[Any], decode: Callable[[int], Any], where: Any = 
     return tf.switch_case(number, [partial(decode, scale) for scale in (1, *_SCALES)])
 
 
-def _begins(data: Any, plan: samples.PixelPlan, *beginnings: bytes) -> Any:
+def _begins(data: Any, plan: PixelPlan, *beginnings: bytes) -> Any:
     """Tells whether an image file begins in one of these ways; a bool where the plan's formats tell it of all."""
     known = {_BEGINNINGS.get(name, b"") for name in plan.formats}
     if known and (known <= {*beginnings} or known.isdisjoint(beginnings)):
@@ -370,7 +368,7 @@ def _either(test: Any, first: Callable[[], Any], second: Callable[[], Any]) -> A
     return tf.cond(test, first, second)
 
 
-def decoded(data: Any, plan: samples.PixelPlan) -> Any:
+def decoded(data: Any, plan: PixelPlan) -> Any:
     """Decodes an image file, the first frame, to the plan's channels, and uint16 pixels if it is deep."""
     channels = plan.options.channels
     if plan.deep:
@@ -435,7 +433,7 @@ def converted(image: Any, channels: int) -> Any:
     return tf.concat([colours, alpha], axis=-1)
 
 
-def _bare_pixels(data: Any, shape: Sequence[Any], plan: samples.PixelPlan) -> Any:
+def _bare_pixels(data: Any, shape: Sequence[Any], plan: PixelPlan) -> Any:
     """Decodes bare pixels: uint8, rows of pixels of channels."""
     image = tf.reshape(tf.io.decode_raw(data, tf.uint8), tf.stack(shape))
     image = converted(image, plan.options.channels)
@@ -443,12 +441,7 @@ def _bare_pixels(data: Any, shape: Sequence[Any], plan: samples.PixelPlan) -> An
 
 
 def checked_images(
-    image: Reader,
-    dataset: Dataset,
-    shards: Sequence[Shard],
-    plan: samples.PixelPlan,
-    *,
-    batched: bool,
+    image: Reader, dataset: Dataset, shards: Sequence[Shard], plan: PixelPlan, *, batched: bool
 ) -> Reader:
     """Checks the first images; to be batched, all get the size of the first one as their static shape.
 
@@ -477,9 +470,8 @@ def checked_images(
     def read(parsed: Parsed) -> Any:
         made = image.read(parsed)
         message = f"images of {dataset.path} differ in size; {hint}"
-        with tf.control_dependencies(
-            [tf.debugging.assert_equal(tf.shape(made)[:2], sizes[0], message)]
-        ):
+        same = tf.debugging.assert_equal(tf.shape(made)[:2], sizes[0], message)
+        with tf.control_dependencies([same]):
             return tf.ensure_shape(made, [*sizes[0], made.shape[2]])
 
     return image._replace(read=read)
@@ -496,14 +488,12 @@ class CropDecoder:
 
     Attributes:
       shares: the least and the greatest share of the image's area.
-      size: (height, width) that the part will be resized to. Unless pixels have to be exact, a JPEG is
-        decoded at the smallest scale where the part is still large enough.
-      plan: of the images.
+      plan: of the images, which are resized. Unless pixels have to be exact, a JPEG is decoded at the smallest
+        scale where the part is still large enough.
     """
 
     shares: tuple[float, float]
-    size: tuple[int, int]
-    plan: samples.PixelPlan
+    plan: PixelPlan
 
     def of_file(self, data: Any, number: Any) -> Any:
         """Decodes a part of an image file, as drawn by a number."""
@@ -546,6 +536,6 @@ class CropDecoder:
 
         if self.plan.options.exact:
             return decode(1)
-        needed = [samples.scaled_side(side) for side in self.size]
+        needed = [samples.scaled_side(side) for side in self.plan.size or ()]
         enough = [tf.reduce_all(window[2:] // scale >= needed) for scale in _SCALES]
         return _at_scale(enough, decode)

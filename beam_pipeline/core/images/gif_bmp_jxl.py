@@ -216,8 +216,7 @@ def _fault(frame: _Frame, packed: bytes) -> str:
 
 
 BMP_MAGIC = b"BM"
-_FIELDS = struct.Struct("<iIiiHHI")  # from byte 10 on
-_FIELDS_START = 10
+_FIELDS = struct.Struct("<10xiIiiHHI")
 _CHANNELS = {8: 1, 24: 3, 32: 4}  # by bits a pixel; a palette is not looked up
 _OLD_HEADER_BYTES = 12  # OS/2's first, with its figures elsewhere
 _COMPRESSION_FROM = 20  # bytes of a header that has the field
@@ -230,11 +229,9 @@ def bmp_header(data: bytes) -> ImageHeader:
     Raises:
       BadImageError: TensorFlow does not decode it, or would decode something else.
     """
-    if len(data) < _FIELDS_START + _FIELDS.size:
+    if len(data) < _FIELDS.size:
         raise corrupt("BMP", "the header is broken or cut short", data)
-    offset, header_bytes, width, height, _, bits, compression = _FIELDS.unpack_from(
-        data, _FIELDS_START
-    )
+    offset, header_bytes, width, height, _, bits, compression = _FIELDS.unpack_from(data)
     if header_bytes < _OLD_HEADER_BYTES or offset < 0:
         raise corrupt("BMP", "the header is broken or cut short", data)
     compressed = header_bytes >= _COMPRESSION_FROM and compression not in _UNCOMPRESSED

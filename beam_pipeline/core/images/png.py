@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"\x89PNG\r\n\x1a\n"
 START = MAGIC + b"\0\0\0\rIHDR"
-HEADER = struct.Struct(">IIBBBBBI")  # after the start; the last is a CRC-32
-HEADER_END = len(START) + HEADER.size
+HEADER = struct.Struct(">16xIIBBBBBI")  # after the start; the last is a CRC-32
 _DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), PNG_PALETTE: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 """Colour type -> bits a sample."""
 _SAMPLES = {0: 1, 2: 3, PNG_PALETTE: 1, 4: 2, 6: 4}
@@ -86,7 +85,7 @@ def png_header(data: bytes) -> ImageHeader:
     layout = _layout(data)
     colours, orientation = 0, headers.UPRIGHT
     channels = 3 if layout.colour_type == PNG_PALETTE else _SAMPLES[layout.colour_type]
-    for kind, start, end in _chunks(data, HEADER_END):
+    for kind, start, end in _chunks(data, HEADER.size):
         if kind == b"IDAT":
             break
         sound = _is_sound(data, start, end)
@@ -102,7 +101,7 @@ def png_header(data: bytes) -> ImageHeader:
     if layout.colour_type == PNG_PALETTE and not colours:
         raise corrupt("PNG", "the palette is missing", data)
     if not data.endswith(END) and not any(
-        kind == b"IEND" for kind, _, _ in _chunks(data, HEADER_END)
+        kind == b"IEND" for kind, _, _ in _chunks(data, HEADER.size)
     ):
         raise headers.cut_short("PNG", "IEND, its last chunk, is missing")
     return ImageHeader("png", layout.height, layout.width, channels, orientation)
@@ -202,7 +201,7 @@ def _chunks(data: bytes, offset: int) -> Iterator[tuple[bytes, int, int]]:
 
 def _layout(data: bytes) -> _Layout:
     try:
-        return _start(data[:HEADER_END])
+        return _start(data[: HEADER.size])
     except ValueError as error:
         raise corrupt("PNG", str(error), data) from error
 
@@ -215,11 +214,9 @@ def _start(start: bytes) -> _Layout:
       ValueError: it is broken; the message tells how.
       BadImageError: it claims too many pixels.
     """
-    if not start.startswith(START) or len(start) < HEADER_END:
+    if not start.startswith(START) or len(start) < HEADER.size:
         raise ValueError("the header is broken or cut short")
-    width, height, depth, colour_type, compression, filters, interlaced, crc = HEADER.unpack_from(
-        start, len(START)
-    )
+    width, height, depth, colour_type, compression, filters, interlaced, crc = HEADER.unpack(start)
     if zlib.crc32(start[12:-_CRC_BYTES]) != crc:
         raise ValueError("the checksum of the header is wrong")
     if depth not in _DEPTHS.get(colour_type, ()) or compression or filters or interlaced > 1:

@@ -12,7 +12,6 @@ import importlib
 import io
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_128_digest
@@ -53,15 +52,13 @@ class PixelFormat(NamedTuple):
         return 3 * self.height * self.width
 
 
-def encoded_pixels(
-    data: bytes, pixels: PixelFormat, image_encoding: str
-) -> tuple[bytes, ImageHeader]:
+def encoded_pixels(data: bytes, pixels: PixelFormat, encoding: str) -> tuple[bytes, ImageHeader]:
     """Encodes the bare pixels of an image.
 
     Args:
       data: the pixels.
       pixels: their layout.
-      image_encoding: a name in `IMAGE_ENCODINGS`; "raw" is height x width x 3 bytes.
+      encoding: a name in `IMAGE_ENCODINGS`; "raw" is height x width x 3 bytes.
 
     Raises:
       BadImageError: there are more or fewer.
@@ -76,11 +73,11 @@ def encoded_pixels(
     for channel in range(3):
         rows[channel::3] = data[channel * height * width : (channel + 1) * height * width]
     image = bytes(rows)
-    if image_encoding == "png":
+    if encoding == "png":
         from PIL import Image  # few jobs have pixels
 
         image = png_of(Image.frombytes("RGB", (width, height), image))
-    return image, ImageHeader(image_encoding, height, width, 3)
+    return image, ImageHeader(encoding, height, width, 3)
 
 
 def png_of(image: Image.Image) -> bytes:
@@ -94,13 +91,11 @@ IMAGE_ENCODINGS = ("png", RAW_FORMAT)
 """The names that --image_encoding takes; the first is the default."""
 
 
-FILTERS: Mapping[str, tuple[Reason, Callable[[int, int, float], bool]]] = MappingProxyType(
-    {
-        "min_side": (Reason.FILTERED_MIN_SIDE, lambda short, _, limit: short < limit),
-        "max_aspect": (Reason.FILTERED_MAX_ASPECT, lambda short, long, limit: long > limit * short),
-        "max_pixels": (Reason.FILTERED_MAX_PIXELS, lambda short, long, limit: short * long > limit),
-    }
-)
+FILTERS: Mapping[str, tuple[Reason, Callable[[int, int, float], bool]]] = {
+    "min_side": (Reason.FILTERED_MIN_SIDE, lambda short, _, limit: short < limit),
+    "max_aspect": (Reason.FILTERED_MAX_ASPECT, lambda short, long, limit: long > limit * short),
+    "max_pixels": (Reason.FILTERED_MAX_PIXELS, lambda short, long, limit: short * long > limit),
+}
 """Option -> the reason of the dead letter, and (shorter side, longer side, limit) -> whether an image is left out.
 
 They are applied in this order.
@@ -112,12 +107,10 @@ MAX_IMAGE_BYTES = "max_image_bytes"
 FILTER_NAMES = (*FILTERS, MAX_IMAGE_BYTES)
 """The options, in the order of manifests."""
 
-FILTER_REASONS: Mapping[Reason, str] = MappingProxyType(
-    {
-        **{reason: name for name, (reason, _) in FILTERS.items()},
-        Reason.FILTERED_MAX_IMAGE_BYTES: MAX_IMAGE_BYTES,
-    }
-)
+FILTER_REASONS: Mapping[Reason, str] = {
+    **{reason: name for name, (reason, _) in FILTERS.items()},
+    Reason.FILTERED_MAX_IMAGE_BYTES: MAX_IMAGE_BYTES,
+}
 """Reason of a dead letter -> the option that asked for it."""
 
 Limits = Mapping[str, float]
@@ -206,9 +199,7 @@ def _in_memory(read: ImageCheck, data: bytes) -> ImageHeader:
         ) from error
 
 
-IMAGE_CHECKS: Mapping[str, ImageCheck] = MappingProxyType(
-    {"header": read_header, "full": decode_fully}
-)
+IMAGE_CHECKS: Mapping[str, ImageCheck] = {"header": read_header, "full": decode_fully}
 """--image_check -> how an image file is checked; the first is the default."""
 
 
@@ -224,9 +215,7 @@ def check_any_format(check: ImageCheck, image: bytes) -> ImageHeader:
     return open_image(image).header
 
 
-IMAGE_CODECS: Mapping[str, str] = MappingProxyType(
-    {"pillow": "Pillow", "opencv": "opencv-python-headless"}
-)
+IMAGE_CODECS: Mapping[str, str] = {"pillow": "Pillow", "opencv": "opencv-python-headless"}
 """--image_codec -> package that pip installs; the first, `geometry.PILLOW`, is the default.
 
 The module of a codec, beside this one, has the functions of `pillow_codec`.

@@ -26,8 +26,11 @@ from beam_pipeline.core.records import image_statistics, shard_writer, wire
 from beam_pipeline.core.records.alteration import OBJECTS_OUTSIDE, Alteration
 from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
 from beam_pipeline.core.records.record_format import EncodedSample
-from beam_pipeline.core.records.shard_writer import ImageReader, Maker, Rejected
+from beam_pipeline.core.records.shard_writer import REPEATED, ImageReader, Maker, Rejected
 from beam_pipeline.core.references import NamedFile, SampleRef, Size
+
+ClassIds = Mapping[str, int]
+"""Class -> id, of all classes in the references at least."""
 
 _OBJECT_IDS = schema.object_column("id", ColumnKind.INT64).feature
 
@@ -97,14 +100,12 @@ class ExampleSource:
         """
         return self.described
 
-    def maker(
-        self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
-    ) -> Maker:
+    def maker(self, options: ExampleOptions, class_ids: ClassIds, read: ImageReader) -> Maker:
         """Turns references into examples.
 
         Args:
           options: the user's options.
-          class_ids: class -> id, of all classes in the references at least.
+          class_ids: of the classes in the references.
           read: reads the bytes of a sample.
 
         Raises:
@@ -146,9 +147,7 @@ class LabelledImages(ExampleSource):
         """The features of images, and those that the columns become."""
         return feature_kinds(self.columns, renames, turned=turned, imageless=self.imageless)
 
-    def maker(
-        self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
-    ) -> ExampleMaker:
+    def maker(self, options: ExampleOptions, class_ids: ClassIds, read: ImageReader) -> Maker:
         """Reads, checks and encodes images."""
         preparation.check_codec(options.changes.codec)
         return ExampleMaker(self, options, class_ids, read)
@@ -175,9 +174,7 @@ class SerializedExamples(ExampleSource):
     max_bytes: ClassVar[int] = wire.MAX_EXAMPLE_BYTES
     resumable: ClassVar[bool] = False
 
-    def maker(
-        self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
-    ) -> ExampleReader:
+    def maker(self, options: ExampleOptions, class_ids: ClassIds, read: ImageReader) -> Maker:
         """Reads the examples; no option changes them."""
         return ExampleReader(read, class_ids)
 
@@ -202,9 +199,7 @@ def marked(source: ExampleSource, refs: Sequence[SampleRef]) -> Sequence[SampleR
     if not source.keyed:
         return refs
     repeated = {ref.key for ref, after in itertools.pairwise(refs) if ref.key == after.key}
-    return [
-        ref._replace(origin=shard_writer.REPEATED) if ref.key in repeated else ref for ref in refs
-    ]
+    return [ref._replace(origin=REPEATED) if ref.key in repeated else ref for ref in refs]
 
 
 def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
@@ -246,7 +241,7 @@ class ExampleMaker(Maker):
         self,
         source: LabelledImages,
         options: ExampleOptions,
-        class_ids: Mapping[str, int],
+        class_ids: ClassIds,
         read: ImageReader,
     ) -> None:
         columns = source.columns
@@ -276,7 +271,7 @@ class ExampleMaker(Maker):
 
     def make(self, ref: SampleRef) -> EncodedSample:
         """Reads, checks and encodes one sample."""
-        if ref.origin == shard_writer.REPEATED:
+        if ref.origin == REPEATED:
             raise shard_writer.repeated(ref, "sample")
         filters, columns = self._options.filters, self._file_columns
         if filters and (fault := preparation.outside_bytes(ref.size, filters)):
@@ -358,9 +353,7 @@ class ExampleMaker(Maker):
             events[OBJECTS_OUTSIDE] = outside
         return sample._replace(events=events)
 
-    def _checked(
-        self, ref: SampleRef, header: ImageHeader
-    ) -> tuple[SampleRef, Sequence[DeadLetter]]:
+    def _checked(self, ref: SampleRef, header: ImageHeader) -> tuple[SampleRef, list[DeadLetter]]:
         """Compares the labels with the picture that they were measured on. Raises Rejected.
 
         Returns: the sample without objects whose boxes have no area, and a dead letter for each of these.
@@ -497,7 +490,7 @@ class ExampleReader(Maker):
     """
 
     read_example: ImageReader
-    class_ids: Mapping[str, int]
+    class_ids: ClassIds
 
     def make(self, ref: SampleRef) -> EncodedSample:
         """Reads one example, whose classes are the first value among its labels, or takes the second.

@@ -112,11 +112,8 @@ def _check_count(record: bytes, where: str) -> None:
       DamagedRecordError: there are too many.
       ValueError, IndexError: the bytes are not a protocol buffer.
     """
-    entries = (
-        entry
-        for features in _fields(record, 0, len(record))
-        for entry in _fields(record, *features)
-    )
+    messages = _fields(record, 0, len(record))
+    entries = (entry for features in messages for entry in _fields(record, *features))
     if next(itertools.islice(entries, MOST_FEATURES, None), None):
         raise DamagedRecordError(f"{where} has more than {MOST_FEATURES} features")
 

@@ -100,10 +100,9 @@ def _item(value: Any) -> tuple[str, Any]:
 
 def _is_scalar(value: Any) -> bool:
     """True for a scalar of NumPy or PyTorch, except for dates, of which NumPy makes numbers."""
-    kind = getattr(getattr(value, "dtype", None), "kind", "")
-    return (
-        hasattr(value, "dtype") and kind not in ("M", "m") and not len(getattr(value, "shape", ()))
-    )
+    dtype = getattr(value, "dtype", None)
+    is_date = getattr(dtype, "kind", "") in ("M", "m")
+    return dtype is not None and not is_date and not len(getattr(value, "shape", ()))
 
 
 def _list_value(values: Sequence[Any]) -> FeatureValue:

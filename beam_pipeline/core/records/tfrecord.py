@@ -36,7 +36,8 @@ from typing import Any, BinaryIO, ClassVar
 
 import google_crc32c
 
-from beam_pipeline.core import errors, text
+from beam_pipeline.core import text
+from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records import record_format
 from beam_pipeline.core.records.record_format import EncodedSample, crc32c_extend
 
@@ -88,18 +89,18 @@ def unframed(framed: bytes) -> bytes | None:
 def _length_in(header: bytes, where: str) -> int:
     """The bytes of a record's data by its header. Raises DamagedRecordError."""
     if len(header) < HEADER_BYTES:
-        raise errors.DamagedRecordError(
+        raise DamagedRecordError(
             f"{where}: the file ends inside the record's header "
             f"({len(header)} of {HEADER_BYTES} bytes)"
         )
     length: int = _LENGTH.unpack_from(header)[0]
     if header != frame_header(length):
-        raise errors.DamagedRecordError(f"{where}: the checksum of the record's length is wrong")
+        raise DamagedRecordError(f"{where}: the checksum of the record's length is wrong")
     return length
 
 
-def _cut_short(where: str, has: int, length: int) -> errors.DamagedRecordError:
-    return errors.DamagedRecordError(
+def _cut_short(where: str, has: int, length: int) -> DamagedRecordError:
+    return DamagedRecordError(
         f"{where}: the file ends inside the record ({has} of {length + FOOTER_BYTES} bytes)"
     )
 
@@ -128,15 +129,13 @@ def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Ite
         where = f"{path}: record {number} at byte {offset}"
         length = _length_in(header, where)
         if length > most:
-            raise errors.DamagedRecordError(
-                f"{where}: it claims {length} bytes, expected {most} at most"
-            )
+            raise DamagedRecordError(f"{where}: it claims {length} bytes, expected {most} at most")
         data = _read(file, length)
         footer = file.read(FOOTER_BYTES)
         if len(data) < length or len(footer) < FOOTER_BYTES:
             raise _cut_short(where, len(data) + len(footer), length)
         if footer != frame_footer(google_crc32c.value(data)):
-            raise errors.DamagedRecordError(f"{where}: the checksum of the record's data is wrong")
+            raise DamagedRecordError(f"{where}: the checksum of the record's data is wrong")
         yield data
         offset += length + FRAMING_BYTES
         number += 1
@@ -152,7 +151,7 @@ def unpacked_records(
             yield record
             number += 1
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise errors.DamagedRecordError(
+        raise DamagedRecordError(
             f"{path}: the {compression} stream is broken after {text.counted(number, 'record')}: {error}"
         ) from error
 
@@ -180,7 +179,7 @@ def parse_index(data: bytes, path: str) -> list[int]:
     for number, line in enumerate(data.splitlines(keepends=True), 1):
         fields = _LINE.fullmatch(line)
         if not fields or int(fields[1]) != end:
-            raise errors.DamagedRecordError(
+            raise DamagedRecordError(
                 f"{path}: line {number}: expected the offset {end} and a size; write the index again: "
                 "beam-tfrecord index"
             )
@@ -205,11 +204,11 @@ def record_offsets(sizes: Sequence[int], path: str, *, examples: int, size: int)
     """
     offsets = list(accumulate(sizes, initial=0))
     if len(sizes) != examples:
-        raise errors.DamagedRecordError(
+        raise DamagedRecordError(
             f"{path}: {len(sizes)} records are indexed, the manifest lists {examples}"
         )
     if min(sizes, default=0) < 0 or offsets[-1] > size:
-        raise errors.DamagedRecordError(
+        raise DamagedRecordError(
             f"{path}: its indexed records take {offsets[-1]} bytes, the file has {size}"
         )
     return offsets

@@ -32,6 +32,7 @@ from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.images.header import LEAST_IMAGE, RAW_FORMAT, image_extension
 from beam_pipeline.core.labels import schema
 from beam_pipeline.core.records import record_format, wire
+from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.text import excerpt
 
 if TYPE_CHECKING:  # else protobuf, which no job with TFRecords needs in its writers
@@ -53,7 +54,7 @@ class _TarWriter(record_format.RecordWriter):
         super().__init__(*arguments)
         self._bases: set[str] = set()
 
-    def write(self, sample: record_format.EncodedSample, key: str = "") -> None:
+    def write(self, sample: EncodedSample, key: str = "") -> None:
         """Writes the files of the next sample; a number sets its base name apart from others in the shard."""
         base = name = base_name(key)
         number = 1
@@ -244,9 +245,7 @@ _NO_TEXT = re.compile("[\x00-\x08\x0e-\x1f]")
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9_]")
 
 
-def sample_files(
-    sample: record_format.EncodedSample, features: Mapping[str, Any]
-) -> dict[str, bytes]:
+def sample_files(sample: EncodedSample, features: Mapping[str, Any]) -> dict[str, bytes]:
     """Turns an example into files: extension -> content, the image first and the JSON last.
 
     Args:
@@ -307,9 +306,8 @@ def example_of(files: Mapping[str, bytes], where: str) -> bytes:
         if not isinstance(values, dict):
             raise ValueError(f"its .{JSON} is not an object")
         empty = values.pop(_EMPTY, {})
-        return wire.encode_example(
-            {key: _feature(key, values[key], empty, files) for key in values}
-        )
+        features = {key: _feature(key, values[key], empty, files) for key in values}
+        return wire.encode_example(features)
     except (ValueError, OverflowError, RecursionError) as error:
         raise DamagedRecordError(f"{where}: {excerpt(error)}") from error
 
@@ -334,7 +332,7 @@ def _feature(key: str, value: Any, empty: Any, files: Mapping[str, bytes]) -> tu
     raise ValueError(f"its .{JSON} has {key} neither as text nor as numbers of one kind")
 
 
-def _without_image(sample: record_format.EncodedSample) -> tuple[bytes, str, bytes]:
+def _without_image(sample: EncodedSample) -> tuple[bytes, str, bytes]:
     """A serialized example without its image, the key of the image, and the image.
 
     The image is the value of the last entry in the part before it. A sample in one piece is returned as
