@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, islice
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from beam_pipeline.core import errors, text, uris
 from beam_pipeline.core.dataset.manifest import crc32c_text
@@ -102,13 +102,6 @@ def records_of_shard(shard: Shard, record_format: RecordFormat) -> Iterator[byte
             )
 
 
-class Place(NamedTuple):
-    """A record: the index of its shard, and its number in the shard, from 0."""
-
-    shard: int
-    number: int
-
-
 class Records:
     """Reads single records; keeps where they are, 8 bytes each, once their shard was used.
 
@@ -133,23 +126,26 @@ class Records:
         """The number of wanted records of all shards."""
         return self._ends[-1] if self._ends else 0
 
-    def place(self, position: int) -> Place:
-        """The place of a record among the wanted ones of all shards, from 0."""
+    def _place(self, position: int) -> tuple[Shard, int]:
+        """The shard of a record, and its number there."""
         index = bisect_right(self._ends, position)
-        return Place(index, self._wanted[index][position - self._ends[index]])
+        return self._shards[index], self._wanted[index][position - self._ends[index]]
 
-    def read(self, place: Place) -> bytes:
-        """Reads one record and checks its checksums.
+    def read(self, position: int) -> tuple[bytes, str]:
+        """Reads one record and checks its checksums; returns it with the URI of its shard.
+
+        Args:
+          position: of the record among the wanted ones of all shards, from 0.
 
         Raises:
           ConversionError: the receipt of its shard is damaged.
           DamagedRecordError: the record, or the index of its shard, is damaged or cannot be read.
         """
-        shard = self._shards[place.shard]
+        shard, number = self._place(position)
         offsets, uri = self._offsets_of(shard), shard.uri
-        offset = offsets[place.number]
-        size = offsets[place.number + 1] - offset
-        where = f"{uri}: record {place.number} at byte {offset}"
+        offset = offsets[number]
+        size = offsets[number + 1] - offset
+        where = f"{uri}: record {number} at byte {offset}"
         if size > tfrecord.MAX_RECORD_BYTES + tfrecord.FRAMING_BYTES:
             raise errors.DamagedRecordError(
                 f"{where}: it has {size} bytes, an example has less than 2 GiB"
@@ -162,18 +158,18 @@ class Records:
         if record is None:
             several = list(islice(self._format.records(io.BytesIO(data), where), 2))
             raise errors.DamagedRecordError(f"{where}: {len(several)} records where one is indexed")
-        return record
+        return record, uri
 
-    def read_all(self, places: Sequence[Place]) -> Iterable[bytes]:
+    def read_all(self, positions: Sequence[int]) -> Iterable[tuple[bytes, str]]:
         """Reads several records in their order; from a bucket in parallel. Raises as `read`."""
-        if len(places) < 2 or not self._remote:
-            return map(self.read, places)
+        if len(positions) < 2 or not self._remote:
+            return map(self.read, positions)
         from beam_pipeline.storage.read_ahead import REMOTE_READS
 
-        with ThreadPoolExecutor(min(REMOTE_READS, len(places))) as threads:
-            shards = {self._shards[place.shard].uri: self._shards[place.shard] for place in places}
+        with ThreadPoolExecutor(min(REMOTE_READS, len(positions))) as threads:
+            shards = {shard.uri: shard for shard, _ in map(self._place, positions)}
             list(threads.map(self._offsets_of, shards.values()))
-            return list(threads.map(self.read, places))
+            return list(threads.map(self.read, positions))
 
     def _offsets_of(self, shard: Shard) -> Sequence[int]:
         """The offset of each record of a shard and, last, of their end; looked up once."""

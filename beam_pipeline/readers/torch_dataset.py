@@ -177,10 +177,7 @@ class TFRecordDataset(IterableDataset[Any]):
             records = zip(wanted, self._records(shards, wanted), strict=True)
             read = {position: record for position, record in records if position in in_buffer}
             return [read[position] for position in positions]
-        reader = Records(shards, self._record_format)
-        places = [reader.place(position) for position in positions]
-        uris = (shards[place.shard].uri for place in places)
-        return zip(reader.read_all(places), uris, strict=True)
+        return Records(shards, self._record_format).read_all(positions)
 
 
 class _Samples(Iterator[Any]):

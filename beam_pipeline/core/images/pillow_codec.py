@@ -28,7 +28,7 @@ from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import gif_bmp_jxl, jpeg, png
 from beam_pipeline.core.images import header as headers
 from beam_pipeline.core.images.geometry import Geometry, Rectangle, turned_size
-from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
+from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader, unsupported
 from beam_pipeline.core.images.pillow_header import OWN_FORMATS, PARSER_ERRORS, check_scans, open_as
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class _PlainJpegFile(JpegImagePlugin.JpegImageFile):
 
     def _open(self) -> None:
         header = self._plain.header
-        self._size = (header.width, header.height)
+        self._size = header.size
         self._mode = "L" if header.channels == 1 else "RGB"
         # Pillow 10 has no `_Tile`, and later ones take a plain tuple, too.
         self.tile = [("jpeg", (0, 0, *self._size), 0, (self._mode, ""))]  # type: ignore[list-item]
@@ -145,7 +145,7 @@ def open_image(data: bytes) -> Opened:
         image = open_as(data, OWN_FORMATS) or open_as(data, _foreign_formats())
         if image is None:
             formats = ", ".join((*OWN_FORMATS, *_foreign_formats()))
-            raise headers.unsupported(
+            raise unsupported(
                 "Pillow cannot open it, to re-encode it: it is broken, of a rare kind (of a TIFF of more than four "
                 f"bands, write three as a PNG), or of none of the formats {formats}"
                 + ("" if "HEIF" in Image.OPEN else " (HEIC: pip install pillow-heif)"),
@@ -164,9 +164,8 @@ def open_image(data: bytes) -> Opened:
             f"its header cannot be read by Pillow: {error}",
         ) from error
     channels = {"1": 1, "L": 1, "LA": 2, "RGBA": 4, "PA": 4, "I;16": 1}.get(image.mode, 3)
-    foreign = image.format in _FOREIGN_FORMATS
     unreadable = (
-        foreign
+        image.format in _FOREIGN_FORMATS
         or image.mode in ("CMYK", "YCCK")
         or (image.mode == "P" and name == "png" and "transparency" in image.info)
         or (animated and name == "webp")
@@ -281,9 +280,7 @@ def _plain(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
         return grey_16_bits(image)
     if image.mode == "F":
-        raise headers.unsupported(
-            "its pixels are floating-point numbers, which no output format supports",
-        )
+        raise unsupported("its pixels are floating-point numbers, which no output format supports")
     plain = {"1": "L", "RGBX": "RGB", "La": "LA", "RGBa": "RGBA"}.get(image.mode)
     return image.convert(plain) if plain else image
 
@@ -312,8 +309,7 @@ def grey_16_bits(image: Image.Image) -> Image.Image:
 
     if image.mode == "I;16":
         return image
-    values = np.clip(np.asarray(image), 0, _MAX_SAMPLE).astype("<u2")
-    return Image.fromarray(values)
+    return Image.fromarray(np.clip(np.asarray(image), 0, _MAX_SAMPLE).astype("<u2"))
 
 
 def to_8_bits(image: Image.Image) -> Image.Image:
@@ -390,7 +386,7 @@ def _encoded(
     try:
         image.save(out, name.upper(), **settings)
     except PARSER_ERRORS as error:
-        raise headers.unsupported(
+        raise unsupported(
             f"{geometry.size[0]} x {geometry.size[1]} pixels cannot be written as {name}: {error}",
         ) from error
     return out.getvalue(), written_header(name, len(image.getbands()), opened, geometry)

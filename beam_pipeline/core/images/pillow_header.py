@@ -135,10 +135,7 @@ _NEVER_OPENED = {  # icons, which may contain anything, programs rather than pix
     "TIFF": re.compile(rb"II\*\0|MM\0\*|II\+\0"),
     "JPEG2000": re.compile(rb"\0\0\0\x0cjP  "),
 }
-_REENCODED_WITH = {  # format -> the package that it takes, or empty
-    **dict.fromkeys(("TIFF", "PPM", "AVIF", "JPEG2000"), ""),
-    **dict.fromkeys(("HEIC", "HEIF"), "pillow-heif"),
-}
+_REENCODED = ("TIFF", "PPM", "AVIF", "JPEG2000", "HEIC", "HEIF")
 
 
 def _unreadable(data: bytes) -> BadImageError:
@@ -168,9 +165,9 @@ def _unreadable(data: bytes) -> BadImageError:
 
 def _unsupported(name: str) -> BadImageError:
     advice = "convert it to PNG or JPEG"
-    if name in _REENCODED_WITH:
-        package = _REENCODED_WITH[name]
-        advice = headers.REENCODED + (f" after pip install {package}" if package else "")
+    if name in _REENCODED:
+        plugin = " after pip install pillow-heif" if name in ("HEIC", "HEIF") else ""
+        advice = f"{headers.REENCODED}{plugin}"
     return headers.unsupported(f"{name} cannot be decoded by tf.io.decode_image; {advice}")
 
 

@@ -26,6 +26,8 @@ from beam_pipeline.core.images.header import BadImageError, ImageHeader
 if TYPE_CHECKING:
     from PIL import Image
 
+    from beam_pipeline.core.images.pillow_codec import Opened
+
 digest_of: Callable[[bytes], bytes] = xxh3_128_digest
 """An image -> its digest: XXH3 of 128 bits, which takes 4 us for 110 kB, where SHA-256 takes 150.
 
@@ -210,9 +212,14 @@ def check_any_format(check: ImageCheck, image: bytes) -> ImageHeader:
     except BadImageError as error:
         if error.reason is not Reason.UNSUPPORTED_FORMAT:
             raise
+    return opened(image).header
+
+
+def opened(image: bytes) -> Opened:
+    """An image as `pillow_codec.open_image` opens it, which most jobs never need: Pillow takes long to import."""
     from beam_pipeline.core.images.pillow_codec import open_image
 
-    return open_image(image).header
+    return open_image(image)
 
 
 IMAGE_CODECS: Mapping[str, str] = {"pillow": "Pillow", "opencv": "opencv-python-headless"}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from beam_pipeline.core import dead_letters, references
 from beam_pipeline.core.images import geometry, masks, preparation
@@ -23,9 +23,6 @@ from beam_pipeline.core.labels.boxes import Move, is_located, move_labels
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 
 _JPEG_XL = "jxl"  # readers decode it, and Pillow only with a library more
-
-if TYPE_CHECKING:
-    from beam_pipeline.core.images.pillow_codec import Opened
 
 
 ENCODED, LEFT_TURNED, OBJECTS_OUTSIDE = "encoded", "left_turned", "objects_outside"
@@ -41,6 +38,10 @@ EVENT_PHRASES = {
     "taken_as_shown": "pictures of turned images taken as upright, as EXIF does not turn them",
 }
 """Each change to an image that the manifest counts -> its name for people, after a number of images."""
+
+
+Labels = tuple[references.LabelValue, ...]
+"""A value for each column of a sample."""
 
 
 class Altered(NamedTuple):
@@ -136,7 +137,7 @@ class Alteration:
         needed = changes.image_format not in ("keep", header.format) or changes.reencode == "always"
         size = header.size
         if changes.encodes and header.format != _JPEG_XL:
-            opened = _opened(image)
+            opened = preparation.opened(image)
             if changes.animated == "refuse" and opened.animated:
                 raise unsupported(
                     "an animation; --animated first_frame takes the first frame of those that are "
@@ -154,7 +155,7 @@ class Alteration:
             events += ["unchanged"] * changes.encodes
             events += [LEFT_TURNED] * (header.orientation != UPRIGHT)
             return Altered(image, header, plan, tuple(events))
-        opened = opened or _opened(image)
+        opened = opened or preparation.opened(image)
         if opened.image.size != size:  # a GIF's screen, where the header is of the largest frame
             plan = geometry.plan_geometry(opened.image.size, applied, changes.target, window)
         rewrite = preparation.load_codec(changes.image_codec).rewrite
@@ -205,7 +206,7 @@ class Alteration:
         return Altered(moved, own._replace(width=width, height=height), plan, events)
 
     def window(
-        self, labels: Sequence[references.LabelValue], stored: ImageHeader, measured: ImageHeader
+        self, labels: Labels, stored: ImageHeader, measured: ImageHeader
     ) -> Rectangle | None:
         """The part of the picture that is cut out: the box of the only object; None for all of it.
 
@@ -229,12 +230,8 @@ class Alteration:
         return self.changes.crop.window(box, geometry.turned_size(stored.size, applied))
 
     def labels(
-        self,
-        labels: tuple[references.LabelValue, ...],
-        stored: ImageHeader,
-        measured: ImageHeader,
-        plan: Geometry,
-    ) -> tuple[tuple[references.LabelValue, ...], int]:
+        self, labels: Labels, stored: ImageHeader, measured: ImageHeader, plan: Geometry
+    ) -> tuple[Labels, int]:
         """Moves labels to where they belong in the image that is written.
 
         Args:
@@ -261,10 +258,3 @@ def _to_stored(stored: ImageHeader, measured: ImageHeader) -> Affine:
     if measured.orientation == stored.orientation:
         return Affine()
     return geometry.orienting(stored.size, stored.orientation).inverse()
-
-
-def _opened(image: bytes) -> Opened:
-    # Pillow takes long to import, and most jobs never need it.
-    from beam_pipeline.core.images.pillow_codec import open_image
-
-    return open_image(image)

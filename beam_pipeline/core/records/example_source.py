@@ -286,10 +286,15 @@ class ExampleMaker(Maker):
         for index, uri, size in references.files_of(ref, columns) if columns else ():
             content = read(self._read, ref, uri, size, -1, self._noun(index))
             files.setdefault(index, {})[uri] = content
-        if has_image:
-            return self._example(ref, shard_writer.sound(image), files)
-        ref, events = self._prepared(ref, files, _NO_HEADER, _NO_HEADER)
-        return self._encoded(ref, b"", _NO_HEADER, b"", ())._replace(events=events)
+        try:
+            if has_image:
+                return self._example(ref, shard_writer.sound(image), files)
+            prepared, events = self._prepared(ref, files, _NO_HEADER, _NO_HEADER)
+            return self._encoded(prepared, b"", _NO_HEADER, b"", ())._replace(events=events)
+        except BadImageError as error:
+            # An image may have any size: where it has another one, it is the label file that is at fault.
+            file = ref.origin if error.reason is Reason.SIZE_MISMATCH else ""
+            raise Rejected(ref, Stage.CHECK, error.reason, str(error), file) from error
 
     def _noun(self, column: int) -> str:
         """Names a file of a column in messages."""
@@ -298,20 +303,17 @@ class ExampleMaker(Maker):
         return f"the file in column {self._columns[column].name!r}"
 
     def _example(self, ref: SampleRef, source: bytes, files: _Files) -> EncodedSample:
-        """Checks and encodes a sample, whose image is `source`."""
+        """Checks and encodes a sample, whose image is `source`. Raises BadImageError and Rejected."""
         filters = self._options.filters
-        try:
-            if self._pixels:
-                encoding = self._options.image_encoding
-                image, header = preparation.encoded_pixels(source, self._pixels, encoding)
-            else:
-                image, header = source, self._check(source)
-            if filters:
-                preparation.check_sides(header, filters)
-            if header.orientation != UPRIGHT or self._options.changes.encodes:
-                return self._altered(ref, image, header, files, source)
-        except BadImageError as error:
-            raise Rejected(ref, Stage.CHECK, error.reason, str(error)) from error
+        if self._pixels:
+            encoding = self._options.image_encoding
+            image, header = preparation.encoded_pixels(source, self._pixels, encoding)
+        else:
+            image, header = source, self._check(source)
+        if filters:
+            preparation.check_sides(header, filters)
+        if header.orientation != UPRIGHT or self._options.changes.encodes:
+            return self._altered(ref, image, header, files, source)
         ref, left_out = self._checked(ref, header)
         if not files:
             return self._encoded(ref, image, header, source, left_out)
@@ -342,10 +344,7 @@ class ExampleMaker(Maker):
             boxes: Any = ref.labels[self._boxes[0]]
             raise _bad_box(ref, error.reason, BadBoxError(str(error), boxes[0][-1])) from error
         altered = alteration.alter(image, header, window)
-        try:
-            labels, outside = alteration.labels(ref.labels, header, measured, altered.geometry)
-        except BadImageError as error:  # a mask of another size
-            raise _bad_labels(ref, error) from error
+        labels, outside = alteration.labels(ref.labels, header, measured, altered.geometry)
         ref = ref._replace(labels=labels)
         sample = self._encoded(ref, altered.image, altered.header, source, left_out)
         events.update(altered.events)
@@ -354,15 +353,12 @@ class ExampleMaker(Maker):
         return sample._replace(events=events)
 
     def _checked(self, ref: SampleRef, header: ImageHeader) -> tuple[SampleRef, list[DeadLetter]]:
-        """Compares the labels with the picture that they were measured on. Raises Rejected.
+        """Compares the labels with the picture that they were measured on. Raises BadImageError and Rejected.
 
         Returns: the sample without objects whose boxes have no area, and a dead letter for each of these.
         """
         if ref.claimed_size:
-            try:
-                geometry.check_claimed_size(ref.claimed_size, header, boxes=bool(self._boxes))
-            except BadImageError as error:
-                raise _bad_labels(ref, error) from error
+            geometry.check_claimed_size(ref.claimed_size, header, boxes=bool(self._boxes))
         ids: Any = () if self._ids is None else ref.labels[self._ids] or ()
         letters: list[DeadLetter] = []
         for index in self._boxes:
@@ -391,12 +387,10 @@ class ExampleMaker(Maker):
         source: bytes,
         left_out: Sequence[DeadLetter],
     ) -> EncodedSample:
-        """Writes the features around an image; `source` is the image as its file has it."""
+        """Writes the features around an image; `source` is the image as its file has it. Raises as `_checked`."""
         encoder = self._encoder if ref.uri or not self._imageless else self._imageless
         try:
             before, after = encoder.encode(ref, header, image)
-        except BadImageError as error:  # a mask of another size
-            raise _bad_labels(ref, error) from error
         except OverflowError as error:
             fault = f"a number is too large for its feature: {error}"
             raise Rejected(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, fault, ref.origin) from error
@@ -415,9 +409,8 @@ class ExampleMaker(Maker):
         check = self._full_check
         for index, contents in files.items():
             column, prepared = self._columns[index], []
-            for place in references.named_files(
-                labels[index]
-            ):  # without those of objects that are left out
+            # Without those of objects that are left out.
+            for place in references.named_files(labels[index]):
                 file = NamedFile(*place)
                 data, segments = shard_writer.sound(contents[file.uri]), file.segments
                 values: tuple[bytes | int, ...]
@@ -469,11 +462,6 @@ class ExampleMaker(Maker):
                     header = preparation.read_header(data)
                     return header.width, header.height
         return None
-
-
-def _bad_labels(ref: SampleRef, error: BadImageError) -> Rejected:
-    """The label file, not the image, is at fault."""
-    return Rejected(ref, Stage.CHECK, error.reason, str(error), ref.origin)
 
 
 def _bad_box(ref: SampleRef, reason: Reason, error: BadBoxError) -> Rejected:

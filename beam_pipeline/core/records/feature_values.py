@@ -215,9 +215,8 @@ class FeatureSchema:
         described = {}
         for key, seen in sorted(self._seen.items()):
             if seen.kind:
-                shape: list[int | None] = [math.prod(seen.shape)] if seen.shape else []
-                if seen.shape is None:
-                    shape = [None]
+                length = None if seen.shape is None else math.prod(seen.shape)
+                shape = [] if seen.shape == () else [length]
                 optional = seen.samples < self.samples
                 described[key] = {"kind": seen.kind, "optional": optional, "shape": shape}
         return described

@@ -3,7 +3,7 @@
 `SampleEncoder` writes serialized examples around an image that is never copied; `wire.py` has their format.
 
 Features that every image has are in the table `IMAGE_FEATURES`; a new one is a line there. Those
-that come from labels follow from the columns (`column_features`). The manifest describes both
+that come from labels follow from the columns (`Column.written`). The manifest describes both
 (`feature_kinds`) and `SampleEncoder` writes them.
 """
 
@@ -126,33 +126,8 @@ _OF_SAMPLES = ("image/source_id",)  # which a sample without an image has as wel
 # --- features from labels -------------------------------------------------------------------------
 
 
-def column_features(
-    index: int, column: schema.Column, class_ids: Mapping[str, int] = MappingProxyType({})
-) -> list[Feature]:
-    """The features that a label column becomes.
-
-    Args:
-      index: of the column among the sample's labels.
-      column: the column.
-      class_ids: class text -> the id written to `<feature>/label`; without it the features can
-        be described, not written.
-    """
-    return [
-        Feature(
-            column.feature + suffix,
-            kind,
-            partial(_column_writer, index=index, column=column, part=part, class_ids=class_ids),
-            not column.required,
-            column.repeated,
-            pixels,
-            content,
-        )
-        for part, (suffix, kind, pixels, content) in enumerate(column.written)
-    ]
-
-
 def _column_writer(
-    key: str, *, index: int, column: schema.Column, part: int, class_ids: Mapping[str, int]
+    index: int, column: schema.Column, part: int, class_ids: Mapping[str, int], key: str
 ) -> Writer:
     """Writes one of the features of a column; None leaves it out, no values are an empty list."""
     entry = _column_entry(key, column, part, class_ids)
@@ -216,7 +191,8 @@ def sample_features(
     Args:
       columns: the label columns, in the order of `SampleRef.labels`.
       renames: the key to write a feature under -> its standard key.
-      class_ids: as `column_features` has it.
+      class_ids: class text -> the id written to `<feature>/label`; without it the features can
+        be described, not written.
       turned: whether there may be images that are not upright.
       rows: whether keys are those of rows of images.
       images: False for the features of examples without an image.
@@ -228,7 +204,13 @@ def sample_features(
         name = partial(_key_writer, of_image=True)
         features = [replace(f, writer=name) if f.key == _FILE_NAME else f for f in features]
     for index, column in enumerate(columns):
-        features += column_features(index, column, class_ids)
+        repeated, optional = column.repeated, not column.required
+        for part, (suffix, kind, pixels, content) in enumerate(column.written):
+            key, writer = (
+                column.feature + suffix,
+                partial(_column_writer, index, column, part, class_ids),
+            )
+            features.append(Feature(key, kind, writer, optional, repeated, pixels, content))
     written = {schema.written_key(feature.key, renames): feature for feature in features}
     return {key: written[key] for key in sorted(filter(None, written))}
 
@@ -281,8 +263,7 @@ class SampleEncoder:
         self._images = images
         features = sample_features(columns, renames, class_ids, rows=rows, images=images)
         for key in sorted(features, key=str.encode):
-            writer = features[key].writer
-            if writer:
+            if writer := features[key].writer:
                 entries = self._before if key.encode() < image_key else self._after
                 entries.append(writer(key))
 

@@ -458,11 +458,8 @@ class ExampleColumns:
 
     def _without_objects(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
         """Adds the objects of an example as the lists that tables of JSON have; returns the other features."""
-        of = {
-            k.removeprefix(schema.OBJECT_PREFIX): v
-            for k, v in features.items()
-            if schema.OBJECT_PREFIX in k
-        }
+        prefix = schema.OBJECT_PREFIX
+        of = {key.removeprefix(prefix): features[key] for key in features if prefix in key}
         sides = [of.pop(f"bbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax")]
         width, height = features["image/width"], features["image/height"]
         texts, ids = of.pop("class/text"), of.pop("class/label")
@@ -476,9 +473,9 @@ class ExampleColumns:
         for name, values in of.items():
             if "/" in name or str(values).startswith(f"['{_URL}"):
                 # Nested, as key points and masks are.
-                self.fields[f"{schema.OBJECT_PREFIX}{name}"] = [[]]
+                self.fields[f"{prefix}{name}"] = [[]]
                 continue
             self._add_kind(f"{schema.OBJECTS_COLUMN}.{name}", values)
             lists[name] = values
         self.fields[schema.OBJECTS_COLUMN] = lists
-        return {key: features[key] for key in features if schema.OBJECT_PREFIX not in key}
+        return {key: features[key] for key in features if prefix not in key}
