@@ -168,22 +168,6 @@ QUALITY = 90
 
 
 @dataclass(frozen=True)
-class Resize:
-    """The size that images are to have.
-
-    Attributes:
-      width, height: of the target, in pixels.
-      mode: a name in `RESIZE_MODES`.
-      never_enlarge: images are never scaled up.
-    """
-
-    width: int
-    height: int
-    mode: str = "shortest"
-    never_enlarge: bool = True
-
-
-@dataclass(frozen=True)
 class CropBoxes:
     """Cuts an object out of its image.
 
@@ -257,13 +241,6 @@ class ImageChanges:
         changed = self.resize or self.crop or self.image_format != "keep"
         return bool(changed) or self.reencode != "never"
 
-    @cached_property
-    def target(self) -> Resize | None:
-        """The size that images are to have."""
-        if self.resize is None:
-            return None
-        return Resize(*self.resize, self.resize_mode, self.never_enlarge)
-
     def recorded(self) -> dict[str, Any]:
         """The values that are not at their defaults, for JSON; `from_recorded` reads them."""
         defaults = dataclasses.asdict(ImageChanges())
@@ -281,12 +258,12 @@ class ImageChanges:
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def _scaled(size: Size, resize: Resize, *, cover: bool) -> Size:
+def _scaled(size: Size, target: Size, *, cover: bool, never_enlarge: bool) -> Size:
     """A size scaled, with its aspect ratio, to cover the target or to fit into it."""
-    (width, height), target_width, target_height = size, resize.width, resize.height
+    (width, height), (target_width, target_height) = size, target
     by_width = (target_width * height >= target_height * width) == cover
     over, under = (target_width, width) if by_width else (target_height, height)
-    if over >= under and resize.never_enlarge:
+    if over >= under and never_enlarge:
         return size
     # The other side is rounded half up, in integers.
     return (
@@ -295,49 +272,51 @@ def _scaled(size: Size, resize: Resize, *, cover: bool) -> Size:
     )
 
 
-def _fitted(size: Size, resize: Resize) -> tuple[Rectangle, Size, tuple[int, int], Size]:
+def _fitted(
+    size: Size, target: Size, mode: str, *, never_enlarge: bool
+) -> tuple[Rectangle, Size, tuple[int, int], Size]:
     """(crop, scaled, offset, size), as `Geometry` has them, of a turned image."""
     (width, height), whole = size, (0, 0, *size)
-    if resize.mode == "exact":
-        scaled = resize.width, resize.height
-        if resize.never_enlarge:
-            scaled = min(width, resize.width), min(height, resize.height)
+    least = (min(width, target[0]), min(height, target[1]))
+    if mode == "exact":
+        scaled = least if never_enlarge else target
     else:
-        scaled = _scaled(size, resize, cover=resize.mode in ("shortest", "crop"))
-    if resize.mode == "pad":
-        offset = ((resize.width - scaled[0]) // 2, (resize.height - scaled[1]) // 2)
-        return whole, scaled, offset, (resize.width, resize.height)
-    if resize.mode != "crop":
+        cover = mode in ("shortest", "crop")
+        scaled = _scaled(size, target, cover=cover, never_enlarge=never_enlarge)
+    if mode == "pad":
+        offset = ((target[0] - scaled[0]) // 2, (target[1] - scaled[1]) // 2)
+        return whole, scaled, offset, target
+    if mode != "crop":
         return whole, scaled, (0, 0), scaled
-    part = (min(scaled[0], resize.width), min(scaled[1], resize.height))
     if scaled == size:  # whole pixels are cut off
-        left, top = (width - part[0]) // 2, (height - part[1]) // 2
-        return (left, top, left + part[0], top + part[1]), part, (0, 0), part
-    x = (width - min(float(width), resize.width * height / resize.height)) / 2
-    y = (height - min(float(height), resize.height * width / resize.width)) / 2
+        left, top = (width - least[0]) // 2, (height - least[1]) // 2
+        return (left, top, left + least[0], top + least[1]), least, (0, 0), least
+    part = (min(scaled[0], target[0]), min(scaled[1], target[1]))
+    x = (width - min(float(width), target[0] * height / target[1])) / 2
+    y = (height - min(float(height), target[1] * width / target[0])) / 2
     return (x, y, width - x, height - y), part, (0, 0), part
 
 
 @lru_cache(_CACHED_PLANS)
 def plan_geometry(
-    size: Size, orientation: int, resize: Resize | None, window: Rectangle | None = None
+    size: Size, orientation: int, changes: ImageChanges | None, window: Rectangle | None = None
 ) -> Geometry:
     """Plans what happens to an image.
 
     Args:
       size: (width, height) as stored.
       orientation: EXIF's, if the image is to be turned; else 1.
-      resize: the size that it is to have; None to leave it.
+      changes: the size that it is to have, if any.
       window: whole pixels of the turned image that are cut out before; None for all of it.
     """
-    if window is None and resize is None:
-        return Geometry.of(size, orientation)
     left, top, right, bottom = window or (0, 0, *turned_size(size, orientation))
     part = int(right - left), int(bottom - top)
-    whole: Rectangle = (0, 0, *part)
-    crop, scaled, offset, canvas = _fitted(part, resize) if resize else (whole, part, (0, 0), part)
+    if not changes or not changes.resize:
+        return Geometry(size, orientation, (left, top, right, bottom), part, (0, 0), part)
+    mode, never_enlarge = changes.resize_mode, changes.never_enlarge
+    crop, *steps = _fitted(part, changes.resize, mode, never_enlarge=never_enlarge)
     crop = (left + crop[0], top + crop[1], left + crop[2], top + crop[3])
-    return Geometry(size, orientation, crop, scaled, offset, canvas)
+    return Geometry(size, orientation, crop, *steps)
 
 
 def check_claimed_size(claimed: Size | None, header: ImageHeader, *, boxes: bool) -> None:

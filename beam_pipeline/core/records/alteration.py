@@ -145,7 +145,7 @@ class Alteration:
                 )
             unreadable = opened.unreadable or opened.image.size != size  # of a GIF, the screen
             needed = needed or (unreadable and changes.reencode == "auto")
-        plan = geometry.plan_geometry(size, applied, changes.target, window)
+        plan = geometry.plan_geometry(size, applied, changes, window)
         events: list[str] = []
         if not needed and plan.is_identity:
             if opened and opened.animated and (header.format, changes.reencode) == ("png", "auto"):
@@ -157,7 +157,7 @@ class Alteration:
             return Altered(image, header, plan, tuple(events))
         opened = opened or preparation.opened(image)
         if opened.image.size != size:  # a GIF's screen, where the header is of the largest frame
-            plan = geometry.plan_geometry(opened.image.size, applied, changes.target, window)
+            plan = geometry.plan_geometry(opened.image.size, applied, changes, window)
         rewrite = preparation.load_codec(changes.image_codec).rewrite
         opened = opened._replace(header=opened.header._replace(orientation=header.orientation))
         image, header = rewrite(opened, plan, changes)
@@ -198,7 +198,7 @@ class Alteration:
         if not masks.is_deep_grey(picture):
             altered = self.alter(picture, own)
             return altered._replace(events=(*altered.events, *events))
-        plan = geometry.plan_geometry(size, turns[0], self.changes.target)
+        plan = geometry.plan_geometry(size, turns[0], self.changes)
         if plan.is_identity:
             return Altered(picture, own, plan, events)
         width, height = plan.size
