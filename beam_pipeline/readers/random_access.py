@@ -90,19 +90,19 @@ class RandomAccess:
         if isinstance(index, slice):
             return self.__getitems__(range(*index.indices(len(self))))
         try:
-            number = operator.index(index)
+            position = self._position(index)
         except TypeError:
             if not isinstance(index, Iterable) or isinstance(index, str | bytes):
                 raise TypeError(
                     f"the index is {index!r}, expected an int, a slice or several ints"
                 ) from None
             return self.__getitems__(index)
-        return self._sampler(*self._records.read(self._position(number)))
+        return self._sampler(*self._records.read(position))
 
     def __getitems__(self, indices: Iterable[int]) -> list[Any]:
         """The samples of several numbers, in their order; PyTorch asks for batches in this way."""
-        positions = [self._position(operator.index(index)) for index in indices]
-        return [self._sampler(*record) for record in self._records.read_all(positions)]
+        records = self._records.read_all([*map(self._position, indices)])
+        return [self._sampler(*record) for record in records]
 
     def __iter__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self)))
@@ -121,11 +121,11 @@ class RandomAccess:
 
     def record(self, index: int) -> bytes:
         """The serialized `tf.train.Example` of a number. Raises as indexing does."""
-        return self._records.read(self._position(operator.index(index)))[0]
+        return self._records.read(self._position(index))[0]
 
-    def _position(self, index: int) -> int:
-        total = self._records.total
-        number = index + total if index < 0 else index
+    def _position(self, index: Any) -> int:
+        number, total = operator.index(index), self._records.total
+        number += total if number < 0 else 0
         if not 0 <= number < total:
             raise IndexError(f"sample {index} of {total}")
         return number

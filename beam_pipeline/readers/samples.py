@@ -407,8 +407,7 @@ def _deep(planes: Sequence[Any], channels: int, size: tuple[int, int] | None) ->
     arrays: list[Any] = [np.asarray(plane, np.float32) for plane in planes]
     alpha = arrays.pop() if len(arrays) in (2, 4) else np.full_like(arrays[0], np.iinfo(DEEP).max)
     if channels == 1 and len(arrays) == 3:
-        weights = (0.299, 0.587, 0.114)
-        arrays = [sum(w * array for w, array in zip(weights, arrays, strict=True))]
+        arrays = [sum(w * array for w, array in zip((0.299, 0.587, 0.114), arrays, strict=True))]
     elif channels > 1 and len(arrays) == 1:
         arrays *= 3
     arrays += [alpha] * (channels == 4)

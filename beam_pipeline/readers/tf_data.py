@@ -39,6 +39,9 @@ _BOX_CLASS = "image/object/class/label"
 _NO_CLASS = -1
 _LABELLED = "image/labelled"
 
+Cache = bool | str | os.PathLike[str]
+"""Memory, or the path of files, that keeps samples; False for none."""
+
 SHUFFLE_BUFFER_BYTES = 128 << 20  # 128 MiB of records, as stored on disk
 
 
@@ -188,9 +191,7 @@ def load(
     return elements.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
-def _cache_file(
-    path: str | os.PathLike[str] | bool, dataset: Dataset, read: tuple[Any, ...], keep: Any
-) -> str:
+def _cache_file(path: Cache, dataset: Dataset, read: tuple[Any, ...], keep: Any) -> str:
     """The file for samples of these shards, options and filter, so that those of no others are taken for them.
 
     It is empty where memory keeps them.
@@ -211,8 +212,7 @@ def _batched(
         elements = mapped(elements, _with_labels)
     if not batch:
         return elements
-    ragged = reader.ragged and max_boxes is None
-    make_batches = elements.ragged_batch if ragged else elements.batch
+    make_batches = elements.ragged_batch if reader.ragged and max_boxes is None else elements.batch
     return make_batches(batch, drop_remainder)
 
 
@@ -246,10 +246,7 @@ def _count(
 
 
 def shuffle_buffer(
-    shuffle: bool | int,
-    shards: Sequence[Shard],
-    plan: PixelPlan,
-    cache: bool | str | os.PathLike[str] = False,
+    shuffle: bool | int, shards: Sequence[Shard], plan: PixelPlan, cache: Cache = False
 ) -> int:
     """Returns the number of samples to keep; 0 for the stored order.
 
@@ -355,8 +352,7 @@ def _box_reader(dataset: Dataset, keys: Sequence[str]) -> Reader:
         label = {"boxes": tf.stack(sides, axis=-1), "classes": classes}
         return {**label, "labelled": parsed[labelled]} if labelled else label
 
-    spec = spec_of(dataset, *keys, *filter(None, [labelled]))
-    return Reader(spec, read, ragged=True, named_twice=True)
+    return Reader(spec_of(dataset, *keys, labelled), read, ragged=True, named_twice=True)
 
 
 def _classes_reader(dataset: Dataset, key: str) -> Reader:
@@ -379,7 +375,7 @@ def _classes_reader(dataset: Dataset, key: str) -> Reader:
             return vector
         return tf.where(parsed[labelled] == 1, vector, tf.fill([len(ids)], float(_NO_CLASS)))
 
-    return Reader(spec_of(dataset, key, *filter(None, [labelled])), read)
+    return Reader(spec_of(dataset, key, labelled), read)
 
 
 def _check_max_boxes(max_boxes: int | None, dataset: Dataset, as_dict: bool) -> None:

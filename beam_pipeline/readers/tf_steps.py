@@ -152,9 +152,9 @@ unconverted: Callable[[Any], Any] = tf.autograph.experimental.do_not_convert
 # --- features -------------------------------------------------------------------------------------
 
 
-def spec_of(dataset: Dataset, *keys: str) -> dict[str, Any]:
-    """Returns the specification of these features for `tf.io.parse_example`."""
-    return {key: _parser(dataset.features[key]) for key in keys}
+def spec_of(dataset: Dataset, *keys: str | None) -> dict[str, Any]:
+    """Returns the specification of these features for `tf.io.parse_example`; None is of no feature."""
+    return {key: _parser(dataset.features[key]) for key in keys if key}
 
 
 def _parser(feature: FeatureEntry) -> Any:
@@ -320,8 +320,7 @@ def _mask_reader(
             mask = decode()
         mask.set_shape([None, None, 1])
         if plan.size:
-            nearest = tf.image.ResizeMethod.NEAREST_NEIGHBOR
-            return tf.image.resize(mask, plan.size, nearest)
+            return tf.image.resize(mask, plan.size, tf.image.ResizeMethod.NEAREST_NEIGHBOR)
         of_image = PIXELS in parsed and key == plan.mask
         return tf.ensure_shape(mask, [*parsed[PIXELS].shape[:2], 1]) if of_image else mask
 

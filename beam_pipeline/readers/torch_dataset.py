@@ -128,8 +128,7 @@ class TFRecordDataset(IterableDataset[Any]):
         info = get_worker_info()
         worker, workers = (info.id, info.num_workers) if info else (0, 1)
         part = _part(len(self._range), worker, workers)
-        own = self._range[part.start : part.stop]
-        return _Samples(self, own, int(self._epoch[0]), worker)
+        return _Samples(self, self._range[part.start : part.stop], int(self._epoch[0]), worker)
 
     def _left(self, part: range, read: int, epoch: int, worker: int) -> Iterator[_Record]:
         """Yields the records of a worker's part that follow those it has read in an epoch.

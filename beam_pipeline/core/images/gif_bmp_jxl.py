@@ -257,6 +257,7 @@ def bmp_header(data: bytes) -> ImageHeader:
 
 JXL_MAGIC = b"\xff\x0a"
 JXL_CONTAINER = b"\0\0\0\x0cJXL \r\n\x87\n"
+JXL_STARTS = (JXL_MAGIC, JXL_CONTAINER)
 
 _FILE_TYPE = b"jxl "
 _WHOLE, _PART = b"jxlc", b"jxlp"

@@ -168,8 +168,7 @@ def _from_runs(shape: Mapping[str, Any], size: Size) -> Image.Image:
     _check_size((width, height), size)
     runs = enumerate(_counts(shape["counts"]))
     pixels = b"".join(bytes((number % 2,)) * count for number, count in runs)
-    by_column = Image.frombytes("L", (height, width), pixels)
-    return by_column.transpose(Image.Transpose.TRANSPOSE)
+    return Image.frombytes("L", (height, width), pixels).transpose(Image.Transpose.TRANSPOSE)
 
 
 def _fill(mask: bytearray, points: Sequence[tuple[float, float]], width: int, height: int) -> None:

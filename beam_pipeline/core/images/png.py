@@ -100,9 +100,8 @@ def png_header(data: bytes) -> ImageHeader:
         raise corrupt("PNG", "there are no pixels", data)
     if layout.colour_type == PNG_PALETTE and not colours:
         raise corrupt("PNG", "the palette is missing", data)
-    if not data.endswith(END) and not any(
-        kind == b"IEND" for kind, _, _ in _chunks(data, HEADER.size)
-    ):
+    kinds = (kind for kind, _, _ in _chunks(data, HEADER.size))
+    if not data.endswith(END) and b"IEND" not in kinds:
         raise headers.cut_short("PNG", "IEND, its last chunk, is missing")
     return ImageHeader("png", layout.height, layout.width, channels, orientation)
 
@@ -165,9 +164,8 @@ def grey_png(pixels: bytes, width: int, height: int, bits: int = 8) -> bytes:
       bits: 8 or 16 a pixel.
     """
     stride = width * bits // 8
-    rows = b"".join(
-        b"\0" + pixels[start : start + stride] for start in range(0, height * stride, stride)
-    )
+    starts = range(0, height * stride, stride)
+    rows = b"".join(b"\0" + pixels[start : start + stride] for start in starts)
     return _written((width, height, bits, 0), rows)
 
 
@@ -259,9 +257,8 @@ def colour_channels(data: bytes, header: ImageHeader) -> Sequence[Image.Image] |
         raise ValueError("an interlaced colour PNG of 16 bits cannot be scaled or turned")
     pixel_bytes = 2 * _SAMPLES[colour_type]
     stride = 1 + width * pixel_bytes
-    packed = b"".join(
-        data[start:end] for kind, start, end in _chunks(data, len(MAGIC)) if kind == b"IDAT"
-    )
+    chunks = _chunks(data, len(MAGIC))
+    packed = b"".join(data[start:end] for kind, start, end in chunks if kind == b"IDAT")
     inflated = zlib.decompressobj().decompress(packed, height * stride)
     if len(inflated) != height * stride:
         raise ValueError(f"{height * stride - len(inflated)} bytes of pixels are missing")

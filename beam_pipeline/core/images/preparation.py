@@ -148,11 +148,7 @@ _OWN_READERS = (
     (png.MAGIC, png.png_header, png.check_png),
     (gif_bmp_jxl.GIF_MAGIC, gif_bmp_jxl.gif_header, gif_bmp_jxl.check_gif),
     (gif_bmp_jxl.BMP_MAGIC, gif_bmp_jxl.bmp_header, gif_bmp_jxl.bmp_header),
-    (
-        (gif_bmp_jxl.JXL_MAGIC, gif_bmp_jxl.JXL_CONTAINER),
-        gif_bmp_jxl.jxl_header,
-        gif_bmp_jxl.check_jxl,
-    ),
+    (gif_bmp_jxl.JXL_STARTS, gif_bmp_jxl.jxl_header, gif_bmp_jxl.check_jxl),
 )
 """(first bytes, reader of the header, reader of all) of each format, by TensorFlow's rules."""
 

@@ -375,8 +375,7 @@ class ExampleMaker(Maker):
             if empty:
                 letters += [_bad_box(ref, Reason.EMPTY_BOX, e).letter for e in empty.values()]
                 has_area = [number not in empty for number in range(len(boxes))]
-                labels = without_boxes(ref.labels, self._columns, index, has_area)
-                ref = ref._replace(labels=labels)
+                ref = ref._replace(labels=without_boxes(ref.labels, self._columns, index, has_area))
         return ref, letters
 
     def _encoded(

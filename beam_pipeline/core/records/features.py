@@ -206,10 +206,8 @@ def sample_features(
     for index, column in enumerate(columns):
         repeated, optional = column.repeated, not column.required
         for part, (suffix, kind, pixels, content) in enumerate(column.written):
-            key, writer = (
-                column.feature + suffix,
-                partial(_column_writer, index, column, part, class_ids),
-            )
+            key = column.feature + suffix
+            writer = partial(_column_writer, index, column, part, class_ids)
             features.append(Feature(key, kind, writer, optional, repeated, pixels, content))
     written = {schema.written_key(feature.key, renames): feature for feature in features}
     return {key: written[key] for key in sorted(filter(None, written))}

@@ -224,11 +224,8 @@ class ShardPlan:
     @property
     def first_shard(self) -> dict[str, tuple[int, int]]:
         """Split -> (number of its first shard, number of its shards)."""
-        first, start = {}, 0
-        for split, n in self.shards:
-            first[split] = (start, n)
-            start += n
-        return first
+        starts = accumulate((n for _, n in self.shards), initial=0)
+        return {split: (start, n) for start, (split, n) in zip(starts, self.shards, strict=False)}
 
 
 _KEY, _SPLIT = map(references.SampleRef._fields.index, ("key", "split"))

@@ -238,8 +238,7 @@ class TFRecordFormat(record_format.RecordFormat):
     @property
     def tf_data(self) -> tuple[str, dict[str, str]]:
         """TensorFlow's own reader, which knows both compressions."""
-        compression = "GZIP" if self.compression == "gzip" else ""
-        return "TFRecordDataset", {"compression_type": compression}
+        return "TFRecordDataset", {"compression_type": "GZIP" if self.compression == "gzip" else ""}
 
     def index_name(self, shard: str) -> str:
         """NAME-SPLIT.tfindex-00000-of-00016 for NAME-SPLIT.tfrecord-00000-of-00016."""
