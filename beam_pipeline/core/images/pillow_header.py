@@ -15,7 +15,7 @@ import contextlib
 import io
 import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import islice
 
 from PIL import Image, WebPImagePlugin
@@ -119,12 +119,12 @@ def open_as(data: bytes, formats: Iterable[str]) -> Image.Image | None:
     return None
 
 
-_BROKEN = {
+_BROKEN = ("JPEG", "PNG", "WebP")
+# Broken files of our own formats, icons, which may contain anything, programs rather than pixels, and what --reencode opens.
+_BEGINNINGS = {
     "JPEG": re.compile(rb"\xff\xd8"),
     "PNG": re.compile(rb"\x89PNG"),
     "WebP": re.compile(rb".{8}WEBP", re.DOTALL),
-}
-_NEVER_OPENED = {  # icons, which may contain anything, programs rather than pixels, and what --reencode opens
     "SVG": re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<[?!][^\0]{0,4000}?)?<svg\b", re.IGNORECASE),
     "PDF": re.compile(rb"%PDF-"),
     "PostScript": re.compile(rb"%!"),
@@ -140,17 +140,14 @@ _REENCODED = ("TIFF", "PPM", "AVIF", "JPEG2000", "HEIC", "HEIF")
 
 def _unreadable(data: bytes) -> BadImageError:
     """Tells why no image opened: another format, a truncated or broken header, or no image at all."""
-
-    def beginning(names: Mapping[str, re.Pattern[bytes]]) -> str:
-        return next((name for name, begins in names.items() if begins.match(data)), "")
-
-    if name := beginning(_BROKEN):
+    name = next((name for name, begins in _BEGINNINGS.items() if begins.match(data)), "")
+    if name in _BROKEN:
         return headers.corrupt(name, "the header is broken or cut short", data)
-    if name := beginning(_NEVER_OPENED):
+    if name:
         return _unsupported(name)
     Image.init()  # registers all formats of Pillow
     try:
-        image = open_as(data, (name for name in Image.ID if name not in _NEVER_OPENED))
+        image = open_as(data, (name for name in Image.ID if name not in _BEGINNINGS))
     except (*PARSER_ERRORS, Image.DecompressionBombError):
         image = None
     if image is not None:

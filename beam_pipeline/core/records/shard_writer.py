@@ -14,7 +14,8 @@ from typing import NamedTuple
 from beam_pipeline.core import errors
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
 from beam_pipeline.core.images.header import NO_DIGEST
-from beam_pipeline.core.records import alteration, image_statistics, record_format, sharding, wire
+from beam_pipeline.core.records import alteration, image_statistics, sharding, wire
+from beam_pipeline.core.records.record_format import EncodedSample, RecordWriter
 from beam_pipeline.core.references import SampleRef
 
 MAX_IMAGE_BYTES = wire.MAX_EXAMPLE_BYTES - (1 << 20)
@@ -62,7 +63,7 @@ class Rejected(Exception):  # noqa: N818
 class Maker:
     """Turns references into examples."""
 
-    def make(self, ref: SampleRef) -> record_format.EncodedSample:
+    def make(self, ref: SampleRef) -> EncodedSample:
         """Makes one example.
 
         Raises:
@@ -114,9 +115,8 @@ def repeated(ref: SampleRef, noun: str) -> Rejected:
 
 def too_large(ref: SampleRef, size: int) -> Rejected:
     """An example of a sample of this size would be too large."""
-    return Rejected(
-        ref, Stage.READ, Reason.TOO_LARGE, f"{size} bytes; an example is limited to 2 GiB"
-    )
+    fault = f"{size} bytes; an example is limited to 2 GiB"
+    return Rejected(ref, Stage.READ, Reason.TOO_LARGE, fault)
 
 
 def sort_by_key_hash(refs: Iterable[SampleRef], hasher: sharding.KeyHasher) -> list[SampleRef]:
@@ -142,10 +142,7 @@ class ShardContent(NamedTuple):
 
 
 def write_shard(
-    spec: sharding.ShardSpec,
-    refs: Iterable[SampleRef],
-    maker: Maker,
-    output: record_format.RecordWriter,
+    spec: sharding.ShardSpec, refs: Iterable[SampleRef], maker: Maker, output: RecordWriter
 ) -> ShardContent:
     """Writes one shard.
 

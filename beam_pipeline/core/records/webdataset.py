@@ -88,7 +88,17 @@ class WebDatasetFormat(record_format.RecordFormat):
 
     def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
         """Yields the examples of the samples with these numbers; what comes before is not read."""
-        return _records(file, path, wanted)
+        tar = _Tar(file, path)
+        samples = itertools.groupby(tar.members(), itemgetter(0))
+        for number, (_, members) in enumerate(samples):
+            if number >= wanted.stop:
+                return
+            if number in wanted:
+                starts, files = [], {}
+                for _, extension, size, start in members:
+                    starts.append(start)
+                    files[extension] = tar.read(size, start)
+                yield example_of(files, f"{path}: sample {number} at byte {starts[0]}")
 
 
 def base_name(key: str) -> str:
@@ -124,13 +134,9 @@ def member_header(name: str, size: int) -> bytes:
     length = len(rest)  # counts its own digits as well
     while len(attribute := b"%d%s" % (length, rest)) != length:
         length = len(attribute)
-    padding = bytes(-len(attribute) % _BLOCK)
-    return (
-        _header(b"././@PaxHeader", len(attribute), _PAX)
-        + attribute
-        + padding
-        + _header(name.encode("ascii", "replace")[:_NAME_BYTES], size, _FILE)
-    )
+    before = _header(b"././@PaxHeader", len(attribute), _PAX)
+    file = _header(name.encode("ascii", "replace")[:_NAME_BYTES], size, _FILE)
+    return before + attribute + bytes(-len(attribute) % _BLOCK) + file
 
 
 _FILE, _PAX = b"0", b"x"
@@ -145,21 +151,6 @@ def _header(path: bytes, size: int, kind: bytes) -> bytes:
     checksum = b"%06o\0 " % (_SUM + sum(path) + sum(octal) + kind[0])
     start = path.ljust(_NAME_BYTES, b"\0")
     return start + _BEFORE_SIZE + octal + _TIME + checksum + kind + _AFTER_KIND
-
-
-def _records(file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
-    """Yields the examples of samples by their numbers. Raises DamagedRecordError."""
-    tar = _Tar(file, path)
-    samples = itertools.groupby(tar.members(), itemgetter(0))
-    for number, (_, members) in enumerate(samples):
-        if number >= wanted.stop:
-            return
-        if number in wanted:
-            starts, files = [], {}
-            for _, extension, size, start in members:
-                starts.append(start)
-                files[extension] = tar.read(size, start)
-            yield example_of(files, f"{path}: sample {number} at byte {starts[0]}")
 
 
 class _Tar:
