@@ -45,11 +45,10 @@ class Labelbox(image_records.RecordLayout):
     def labelled(self, entry: Any) -> Labelled:
         projects = entries.mapping_at(entry, "projects").values()
         labels = [label for project in projects for label in entries.list_at(project, "labels")]
-        skipped = ("performance_details", "skipped")
         given = [
-            entries.opinion_of(entries.members(label, "label_details", "created_by"), label)
+            (entries.members(label, "label_details", "created_by"), label)
             for label in labels
-            if not entries.members(label, *skipped)
+            if not entries.members(label, "performance_details", "skipped")
         ]
         if not given:
             return Labelled(unlabelled="skipped" if labels else "without a label")
@@ -119,8 +118,7 @@ class Hasty(image_records.RecordLayout):
         size = entries.size_of(entry.get("width"), entry.get("height"))
         dataset = entries.members(entry, "dataset_name")
         split = named_split(dataset) if isinstance(dataset, str) else ""
-        fields = {"tags": tags} if tags else {}
-        return entries.labelled(labels, self._object, "label", fields, size, split)
+        return entries.labelled(labels, self._object, "label", {"tags": tags}, size, split)
 
     def _object(self, shape: Any) -> LabelledObject | str:
         outline, box = entries.points_at(shape, "polygon"), entries.members(shape, "bbox")
@@ -256,7 +254,7 @@ class Ultralytics(image_records.RecordLayout):
         classes = [self.class_of(number) for number in lists.pop("classification", [])]
         return Labelled(
             [self._object(kind, each) for kind in self.counts for each in lists.pop(kind, [])],
-            {"class": classes} if classes else {},
+            {"class": classes},
             entries.size_of(entry.get("width"), entry.get("height")),
             SPLIT_NAMES.get(split.lower(), split),
             [kind for kind, values in lists.items() for _ in values],
@@ -342,9 +340,7 @@ class LabelStudio(image_records.RecordLayout):
         truth = [each for each in given if entries.members(each, "ground_truth")]
         chosen = given if self.annotator else truth or given
         if chosen:
-            opinions = [
-                entries.opinion_of(entries.members(each, "completed_by"), each) for each in chosen
-            ]
+            opinions = ((entries.members(each, "completed_by"), each) for each in chosen)
             return entries.agreed(opinions, _opinion, "annotations", self.annotator)
         predicted = "annotated by a model only" if entries.members(entry, "predictions") else ""
         reason = "skipped" if annotations else predicted or "without an annotation"
@@ -380,10 +376,8 @@ def _opinion(annotation: Any) -> Labelled:
             size = size or entries.size_of(*sides)
             pictures |= {str(result.get("to_name"))} if place.keys() & _PLACE else set()
             if result.get("image_rotation"):
-                turned = excerpt(result["image_rotation"])
-                raise BadLabelError(
-                    f"labelled on an image turned by {turned}; turn the file instead"
-                )
+                turned = f"turned by {excerpt(result['image_rotation'])}"
+                raise BadLabelError(f"labelled on an image {turned}; turn the file instead")
         if not place.keys() & _PLACE:
             for name, items in values.items():
                 fields.setdefault(name, []).extend(items)
@@ -437,23 +431,23 @@ def _region(
 
 def _brushed(rle: Any, size: references.Size | None) -> entries.Shape:
     """The shape of a mask that was drawn with a brush."""
+    from PIL import Image  # few jobs have masks
+
     if size is None or 4 * size[0] * size[1] > entries.MOST_PIXELS:
         raise BadLabelError("a mask without original_width and original_height, or a too large one")
     width, height = size
     try:
-        alpha = _unpacked(bytes(rle), 4 * width * height)[3::4]
+        alpha = _unpacked(bytes([*rle]), 4 * width * height)[3::4]
     except (TypeError, ValueError) as error:
         raise BadLabelError(f"the rle of a mask is not one of {width} x {height} pixels") from error
-    rows = [alpha[start : start + width] for start in range(0, len(alpha), width)]
-    drawn = [y for y, row in enumerate(rows) if row.strip(b"\0")]
-    if not drawn:
+    mask = Image.frombytes("L", size, alpha)
+    part = mask.getbbox()
+    if part is None:
         raise BadLabelError("a mask without a pixel")
-    rows = rows[drawn[0] : drawn[-1] + 1]
-    left = min(width - len(row.lstrip(b"\0")) for row in rows)
-    right = max(len(row.rstrip(b"\0")) for row in rows)
-    pixels = b"".join(row[left:right] for row in rows).translate(entries.BITS)
-    box = (left / width, drawn[0] / height, right / width, (drawn[-1] + 1) / height)
-    return box, Bitmap(left, drawn[0], right - left, len(rows), pixels)
+    left, top, right, bottom = part
+    pixels = mask.crop(part).tobytes().translate(entries.BITS)
+    box = (left / width, top / height, right / width, bottom / height)
+    return box, Bitmap(left, top, right - left, bottom - top, pixels)
 
 
 def _unpacked(packed: bytes, length: int) -> bytes:
