@@ -44,7 +44,6 @@ SETS = {
 """Words of the first cell, in upper case -> the split; empty if the row gives none."""
 _EXAMPLE = "TRAIN,gs://bucket/a.jpg,label"
 _COORDINATES = 8  # four vertices
-_SPLITS = frozenset(SETS.values())
 _AROUND_THE_IMAGE = 0.5  # how far outside [0, 1] a number still looks like a coordinate
 
 
@@ -85,10 +84,9 @@ class Automl(RecordLayout):
 
     def labelled(self, entry: Any) -> Labelled:
         split, _, rest = entry
-        if split not in _SPLITS:
-            raise BadLabelError(
-                f"{split!r} names no set; expected TRAIN, VALIDATION, TEST or UNASSIGNED"
-            )
+        if split not in SETS.values():
+            expected = "TRAIN, VALIDATION, TEST or UNASSIGNED"
+            raise BadLabelError(f"{split!r} names no set; expected {expected}")
         if self.boxes:
             return Labelled([_object(rest)] if rest else (), split=split)
         if len(rest) > 4 and _has_box(rest):
