@@ -379,10 +379,8 @@ def read_records(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) 
         size += len(chunk)
         copy_to(chunk)
     if size % record or not size:
-        raise CifarError(
-            f"{size} bytes, expected records of {record} bytes: it is cut short, or no file of "
-            f"{fmt.title}'s binary version; download it again"
-        )
+        problem = f"{size} bytes, expected records of {record} bytes: it is cut short, or no file"
+        raise CifarError(f"{problem} of {fmt.title}'s binary version; download it again")
     return labels, None
 
 
@@ -403,10 +401,10 @@ def read_pickled(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) 
     pixels = bytes(pixels) if isinstance(pixels, bytes | bytearray) else b""
     images, rest = divmod(len(pixels), PIXELS.size)
     if not images or rest or getattr(array, "shape", None) != (images, PIXELS.size):
-        raise CifarError(
-            f"'data' is {excerpt(array)}, expected a NumPy array of shape (images, {PIXELS.size}) and type "
-            "u1, with all of its pixels"
+        expected = (
+            f"a NumPy array of shape (images, {PIXELS.size}) and type u1, with all of its pixels"
         )
+        raise CifarError(f"'data' is {excerpt(array)}, expected {expected}")
     labels = tuple(_list_of(images, content, f"{field}s") for field in fmt.fields)
     named = content.get("filenames") is not None
     filenames = _list_of(images, content, "filenames") if named else None
@@ -472,10 +470,8 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str) -> type:
         name = f"{module_name}.{global_name}"
         if name not in self.admitted:
-            raise CifarError(
-                f"refuses {name}: a pickle can run anything by such a name, and CIFAR's needs only "
-                "NumPy's arrays; use the file as downloaded"
-            )
+            risk = "a pickle can run anything by such a name, and CIFAR's needs only NumPy's arrays"
+            raise CifarError(f"refuses {name}: {risk}; use the file as downloaded")
         return self.admitted[name]
 
 

@@ -95,38 +95,30 @@ class Labelled(NamedTuple):
 
     Attributes:
       objects: the objects.
+      left_out: the kind of each object without a box, such as `brush mask`.
       fields: values of the whole image, such as its classes, by name.
       size: width and height of the image that was labelled.
       split: its split; empty if the entry gives none.
-      left_out: the kind of each object without a box, such as `brush mask`.
       unlabelled: why the image counts as unlabelled, such as `skipped`; empty if it is labelled.
     """
 
     objects: Sequence[LabelledObject] = ()
+    left_out: Sequence[str] = ()
     fields: Mapping[str, Sequence[Any]] = _NOTHING
     size: references.Size | None = None
     split: str = ""
-    left_out: Sequence[str] = ()
     unlabelled: str = ""
 
 
-def labelled(
-    shapes: Iterable[Any],
-    read: Callable[[Any], LabelledObject | str],
-    noun: str,
-    fields: Mapping[str, Sequence[Any]] = _NOTHING,
-    size: references.Size | None = None,
-    split: str = "",
-) -> Labelled:
-    """What the shapes in an image state.
+def objects_of(
+    shapes: Iterable[Any], read: Callable[[Any], LabelledObject | str], noun: str
+) -> tuple[list[LabelledObject], list[str]]:
+    """The objects of the shapes in an image, and the kinds of shapes without a box: the first two of `Labelled`.
 
     Args:
       shapes: as the label file has them.
       read: the object of a shape, or the kind of a shape without a box.
       noun: a shape, for messages.
-      fields: as in `Labelled`.
-      size: as in `Labelled`.
-      split: as in `Labelled`.
 
     Raises:
       BadLabelError: names the number of a faulty shape.
@@ -141,7 +133,7 @@ def labelled(
             left_out.append(parsed)
         else:
             objects.append(parsed)
-    return Labelled(objects, fields, size, split, left_out)
+    return objects, left_out
 
 
 # --- lists of entries ----------------------------------------------------------------------------

@@ -126,10 +126,8 @@ def _field(labelled: Labelled, column: Column) -> LabelValue:
     value: Any = [_cell(value, column) for value in labelled.fields.get(column.name, ())]
     if not column.repeated:
         if len(value) > 1:
-            raise BadLabelError(
-                f"the image has several values of {column.name}, {excerpt(value)}; --list_column "
-                f"{column.name}=, writes lists"
-            )
+            several = f"the image has several values of {column.name}, {excerpt(value)}"
+            raise BadLabelError(f"{several}; --list_column {column.name}=, writes lists")
         value = value[0] if value else None
     try:
         return cells.parse_cell(value, column)
@@ -369,10 +367,8 @@ class _Survey:
             states = [f"{number} {state}" for state, number in sorted(self.states.items())]
             yield f"of the {counted(len(self.names), 'image')} looked at: {', '.join(states)}"
         if self.outlines and not (columns.label or columns.masks):
-            yield (
-                f"of {counted(self.outlines, 'outline')}, the boxes around them are written; "
-                "--object_features masks adds a mask of each object"
-            )
+            boxes = f"of {counted(self.outlines, 'outline')}, the boxes around them are written"
+            yield f"{boxes}; --object_features masks adds a mask of each object"
         used = {column.name for column in columns.columns} | options.columns.keys()
         unused = sorted((self.fields.keys() | self.attributes.keys()) - used)
         if unused:

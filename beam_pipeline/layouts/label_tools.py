@@ -59,7 +59,8 @@ class Labelbox(image_records.RecordLayout):
     def _opinion(self, label: Any) -> Labelled:
         annotations = entries.members(label, "annotations")
         shapes = entries.list_at(annotations, "objects")
-        return entries.labelled(shapes, self._object, "object", self._answers(annotations))
+        objects = entries.objects_of(shapes, self._object, "object")
+        return Labelled(*objects, self._answers(annotations))
 
     def _object(self, shape: Any) -> LabelledObject | str:
         box, polygon = entries.mapping_at(shape, "bounding_box"), entries.list_at(shape, "polygon")
@@ -118,7 +119,8 @@ class Hasty(image_records.RecordLayout):
         size = entries.size_of(entry.get("width"), entry.get("height"))
         dataset = entries.members(entry, "dataset_name")
         split = named_split(dataset) if isinstance(dataset, str) else ""
-        return entries.labelled(labels, self._object, "label", {"tags": tags}, size, split)
+        objects = entries.objects_of(labels, self._object, "label")
+        return Labelled(*objects, {"tags": tags}, size, split)
 
     def _object(self, shape: Any) -> LabelledObject | str:
         outline, box = entries.points_at(shape, "polygon"), entries.members(shape, "bbox")
@@ -179,7 +181,7 @@ class Datumaro(image_records.RecordLayout):
                 shapes.append(annotation)
         height, width = [*entries.list_at(entry, "image", "size"), None, None][:2]
         size = entries.size_of(width, height)
-        return entries.labelled(shapes, self._object, "object", fields, size)
+        return Labelled(*entries.objects_of(shapes, self._object, "object"), fields, size)
 
     def _object(self, annotation: Any) -> LabelledObject | str:
         kind = str(annotation["type"])
@@ -222,12 +224,7 @@ class Ultralytics(image_records.RecordLayout):
     head = re.compile(rb'\{[^\n]*"type"\s*:\s*"dataset"[^\n]*"class_names"\s*:')
     extensions = (".ndjson",)
     pixels = False
-    counts: Mapping[str, tuple[int, int]] = {
-        "boxes": (5, 5),
-        "segments": (7, 0),
-        "pose": (5, 0),
-        "obb": (9, 9),
-    }
+    counts = {"boxes": (5, 5), "segments": (7, 0), "pose": (5, 0), "obb": (9, 9)}  # noqa: RUF012
     """Member of annotations -> the least and the most numbers of an object; 0 for any."""
 
     def class_names(self, uri: str) -> dict[int, str]:
@@ -252,13 +249,11 @@ class Ultralytics(image_records.RecordLayout):
         if split and not references.SPLIT_NAME.fullmatch(split):
             raise BadLabelError(f"split {excerpt(split)}: expected a word, such as train or val")
         classes = [self.class_of(number) for number in lists.pop("classification", [])]
-        return Labelled(
-            [self._object(kind, each) for kind in self.counts for each in lists.pop(kind, [])],
-            {"class": classes},
-            entries.size_of(entry.get("width"), entry.get("height")),
-            SPLIT_NAMES.get(split.lower(), split),
-            [kind for kind, values in lists.items() for _ in values],
-        )
+        size = entries.size_of(entry.get("width"), entry.get("height"))
+        objects = [self._object(kind, e) for kind in self.counts for e in lists.pop(kind, [])]
+        left_out = [kind for kind, values in lists.items() for _ in values]
+        split = SPLIT_NAMES.get(split.lower(), split)
+        return Labelled(objects, left_out, {"class": classes}, size, split)
 
     def _object(self, kind: str, annotation: Any) -> LabelledObject:
         values = entries.numbers(annotation, "a list of numbers")
@@ -360,10 +355,8 @@ def _opinion(annotation: Any) -> Labelled:
     for number, result in enumerate(entries.list_at(annotation, "result")):
         key = entries.members(result, "id")
         regions.setdefault(key if isinstance(key, str) else number, []).append(result)
-    objects: list[LabelledObject] = []
     fields: dict[str, list[Any]] = {}
-    left_out: list[str] = []
-    pictures: set[str] = set()
+    objects, left_out, pictures = list[LabelledObject](), list[str](), set[str]()
     size = None
     for results in regions.values():
         place: dict[str, Any] = {}
@@ -388,7 +381,7 @@ def _opinion(annotation: Any) -> Labelled:
             left_out.append(next(kinds, "key point"))
     if len(pictures) > 1:
         raise BadLabelError(f"regions of several images, {quoted(sorted(pictures))}, in one task")
-    return Labelled(objects, fields, size, left_out=left_out)
+    return Labelled(objects, left_out, fields, size)
 
 
 def _add_values(

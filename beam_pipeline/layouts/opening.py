@@ -52,8 +52,8 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
     source = layout.open(options)
     doubts: list[Question] = []
     if guessed and layout.name == _DEFAULT_LAYOUT:
-        doubts = nearby.class_doubts(options) or [*nearby.archive_doubts(source.roots)]
-    doubts = [_with_working_command(question, options) for question in doubts]
+        asked = nearby.class_doubts(options) or nearby.archive_doubts(source.roots)
+        doubts = [_with_working_command(question, options) for question in asked]
     ignored = doubts or [q for q in source.questions if q.id == LABEL_FILES_IGNORED]
     archives = any(root.archive for root in source.roots)
     return dataclasses.replace(

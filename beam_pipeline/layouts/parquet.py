@@ -156,11 +156,8 @@ def _image_column(uri: str, columns: ParquetColumns, skipped: frozenset[str]) ->
         which = f"which of the columns {', '.join(images)} contains the images?"
         problem = f": {which} Leave out the others, as in --columns {others}"
     elif columns.image_lists:
-        column = repr(columns.image_lists[0])
-        problem = (
-            f": the column {column} contains a list of images in each row; expected one image a row. Write a file with a "
-            "row for each image"
-        )
+        lists = f"the column {columns.image_lists[0]!r} contains a list of images in each row"
+        problem = f": {lists}; expected one image a row. Write a file with a row for each image"
     raise UsageError(f"{uri}{problem}")
 
 
@@ -310,11 +307,11 @@ def splits_of(names: Sequence[str]) -> Mapping[str, str]:
     """
     splits = {}
     for name in names:
-        folders = reversed(name[: -len(heads.PARQUET_ENDING)].split("/"))
+        folders = reversed(posixpath.splitext(name)[0].split("/"))
         splits[name] = next(filter(None, map(named_split, folders)), "")
     if any(splits.values()):
         for name in names:
-            part = _PART.fullmatch(posixpath.basename(name[: -len(heads.PARQUET_ENDING)]))
+            part = _PART.fullmatch(posixpath.splitext(posixpath.basename(name))[0])
             splits[name] = splits[name] or (part[1] if part else "")
     return splits
 

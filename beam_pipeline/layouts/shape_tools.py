@@ -75,7 +75,7 @@ class Cvat(image_records.RecordLayout):
         subset = entry.values["subset"]
         is_split = references.SPLIT_NAME.fullmatch(subset) and subset.lower() != "default"
         split = SPLIT_NAMES.get(subset.lower(), subset if is_split else "")
-        return entries.labelled(shapes, self._object, "shape", fields, size, split)
+        return Labelled(*entries.objects_of(shapes, self._object, "shape"), fields, size, split)
 
     def _object(self, shape: Element) -> LabelledObject | str:
         if shape.tag in self.left_out:
@@ -208,7 +208,7 @@ class Via(image_records.RecordLayout):
             rows = f"the image has {len(regions)} rows one after the other"
             raise BadLabelError(f"{_COUNT} is {excerpt(count)}, but {rows}")
         fields = _attributes(members(entry, _FILE))
-        return entries.labelled(regions, self._object, "region", fields)
+        return Labelled(*entries.objects_of(regions, self._object, "region"), fields)
 
     def _object(self, region: Any) -> LabelledObject | str:
         shape = entries.mapping_at(region, "shape_attributes")
@@ -311,7 +311,7 @@ class LabelMe(image_records.ImageFileLayout):
             raise BadLabelError(f"{excerpt(entry)}: expected an object with a list of shapes")
         size = entries.size_of(entry.get("imageWidth"), entry.get("imageHeight"))
         flags = [name for name, is_set in entries.mapping_at(entry, "flags").items() if is_set]
-        return entries.labelled(shapes, self._object, "shape", {"flags": flags}, size)
+        return Labelled(*entries.objects_of(shapes, self._object, "shape"), {"flags": flags}, size)
 
     def _object(self, shape: Any) -> LabelledObject | str:
         kind = str(members(shape, "shape_type") or "polygon")
@@ -401,7 +401,7 @@ class Supervisely(image_records.ImageFileLayout):
         fields: dict[str, list[Any]] = {}
         for name, value in _tags(entry):
             fields.setdefault("tags" if value is None else name, []).append(value or name)
-        return entries.labelled(entry["objects"], self._object, "object", fields, size)
+        return Labelled(*entries.objects_of(entry["objects"], self._object, "object"), fields, size)
 
     def _object(self, each: Any) -> LabelledObject | str:
         kind, label = entries.text_at(each, "geometryType"), entries.text_at(each, "classTitle")

@@ -155,7 +155,7 @@ class Table:
         if schema.class_by_folder and options.split_by == FOLDER:
             doubts.append(class_folders.WHOLE_CLASSES)
         reader = TableReader(tables, schema, copies, class_names)
-        source = _source(self.name, options, reader, roots, (*schema.notes, *copies.notes))
+        source = _source(self.name, options, reader, roots)
         if of_folders:
             source = replace(source, labels=_of_folders(source.labels, names, roots))
             doubts = []
@@ -214,9 +214,8 @@ class ImageFolder:
         choices = replace(options, label_needed=False)
         schema, tables = _inspected(choices, [head(uri) for uri in folder_of])
         tables = tuple(replace(table, folder=folder_of[table.uri]) for table in tables)
-        notes = (*schema.notes, *unlabelled_notes(options, schema))
         roots = image_roots(options.images, frozenset(folder_of))
-        return _source(self.name, options, TableReader(tables, schema), roots, notes)
+        return _source(self.name, options, TableReader(tables, schema), roots)
 
 
 def _metadata_in(path: str) -> list[tuple[str, str]]:
@@ -245,9 +244,8 @@ def _reason(path: str, options: SourceOptions) -> str:
         beginning, names = first_line(uri), []
         with suppress(LabelTableError):  # reported when the file is opened
             if beginning:
-                names = [
-                    *filter(None, table_rows.head_rows(beginning, inspect_file(beginning)).columns)
-                ]
+                rows = table_rows.head_rows(beginning, inspect_file(beginning))
+                names = [*filter(None, rows.columns)]
         if not names:
             return reason
         columns = [options.key_column] if options.key_column in names else path_columns(names)
@@ -268,11 +266,7 @@ def _inspected(
 
 
 def _source(
-    layout: str,
-    options: SourceOptions,
-    reader: TableReader,
-    roots: tuple[ImageRoot, ...],
-    notes: tuple[str, ...],
+    layout: str, options: SourceOptions, reader: TableReader, roots: tuple[ImageRoot, ...]
 ) -> Source:
     """The source of tables, whose rows are samples, or labels of the image that they name.
 
@@ -308,7 +302,7 @@ def _source(
         ),
         examples=LabelledImages(columns, rows=by_rows, imageless=keeps),
         numbering=table_numbering(options, schema),
-        notes=notes,
+        notes=(*schema.notes, *reader.copies.notes, *unlabelled_notes(options, schema)),
         questions=schema.questions,
         tables=reader.tables,
         roles=schema.roles,
