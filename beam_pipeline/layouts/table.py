@@ -215,7 +215,8 @@ class ImageFolder:
         schema, tables = _inspected(choices, [head(uri) for uri in folder_of])
         tables = tuple(replace(table, folder=folder_of[table.uri]) for table in tables)
         roots = image_roots(options.images, frozenset(folder_of))
-        return _source(self.name, options, TableReader(tables, schema), roots)
+        source = _source(self.name, options, TableReader(tables, schema), roots)
+        return replace(source, notes=(*source.notes, *unlabelled_notes(options, schema)))
 
 
 def _metadata_in(path: str) -> list[tuple[str, str]]:
@@ -302,7 +303,7 @@ def _source(
         ),
         examples=LabelledImages(columns, rows=by_rows, imageless=keeps),
         numbering=table_numbering(options, schema),
-        notes=(*schema.notes, *reader.copies.notes, *unlabelled_notes(options, schema)),
+        notes=(*schema.notes, *reader.copies.notes),
         questions=schema.questions,
         tables=reader.tables,
         roles=schema.roles,
