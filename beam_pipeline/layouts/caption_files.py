@@ -72,7 +72,7 @@ class CaptionFiles:
         else:
             sets = [look_for_captions([folder], enough=_IMAGES_WITHOUT) for folder in images]
             reason = "a caption beside each image, such as"
-        if not all(captions.cover_images and captions.are_texts() for captions in sets):
+        if not all(map(Captions.describe_images, sets)):
             return ""
         if not labels and any(map(_has_other_labels, images)):
             return ""
@@ -96,7 +96,7 @@ class CaptionFiles:
                 f"no captions in {some(elsewhere)}; expected files {' or '.join(TEXTS)} with the names of "
                 "the images, beside them or in a folder named with --labels"
             )
-        ending, second = captions.ending or TEXTS[0], captions.second_ending
+        ending = captions.ending or TEXTS[0]
         in_any_case = "".join(f"[{letter}{letter.upper()}]" for letter in ending[1:])
         folders = [
             replace(root, patterns=root.patterns or (f"**/*.{in_any_case}",)) for root in labels
@@ -106,7 +106,9 @@ class CaptionFiles:
         form = CaptionFormat(table, schema, options.labels_encoding, bool(captions.with_fields))
         reader = label_files.LabelFileReader(form, tuple(map(label_files.Place, separate)))
         questions = schema.questions
-        if second and not any(root.patterns for root in typed):
+        (second,) = (each for each in TEXTS if each != ending)
+        have_both = 2 * len(captions.uris[second]) >= captions.images > 0
+        if have_both and not any(root.patterns for root in typed):
             two_captions = question(
                 "two_captions",
                 f"Images have captions {ending} and {second}; those in {ending} would be written.",
@@ -129,8 +131,8 @@ class CaptionFiles:
 
 def _existing(paths: Sequence[str]) -> list[str] | None:
     """The URIs of folders; None if a path is something else, as far as that can be told."""
-    uris = [files.canonical(path) if path.strip() else "" for path in paths]
-    return uris if all(uri and (is_remote(uri) or tree.has_folder(uri)) for uri in uris) else None
+    uris = [*map(files.canonical, paths)]
+    return uris if all(is_remote(uri) or tree.has_folder(uri) for uri in uris) else None
 
 
 def _folders(paths: Sequence[str], option: str) -> tuple[ImageRoot, ...]:
@@ -140,11 +142,9 @@ def _folders(paths: Sequence[str], option: str) -> tuple[ImageRoot, ...]:
       UsageError: one does not exist, or is an archive.
     """
     roots = image_roots(paths, option=option)
-    for root in roots:
-        if root.archive:
-            raise UsageError(
-                f"{option} {root.uri} is an archive; captions in archives are read with --layout webdataset"
-            )
+    if archives := [root.uri for root in roots if root.archive]:
+        remedy = "captions in archives are read with --layout webdataset"
+        raise UsageError(f"{option} {archives[0]} is an archive; {remedy}")
     return roots
 
 
@@ -155,9 +155,7 @@ def _rows(captions: Captions) -> list[dict[str, Any]]:
     most = _OBJECTS_REMOTE if uris and is_remote(uris[0]) else _OBJECTS
     for uri in uris if len(uris) <= most else (*uris[: most // 2], *uris[-most // 2 :]):
         with suppress(OSError, ValueError, RecursionError):  # a dead letter of its image
-            rows.append(
-                {**rows[0], **fields_beside(uri), KEY_COLUMN: uri, CAPTION_COLUMN: "a caption"}
-            )
+            rows.append({**fields_beside(uri), KEY_COLUMN: uri, CAPTION_COLUMN: "a caption"})
     return rows
 
 
@@ -193,21 +191,12 @@ class Captions:
         ending = max(TEXTS, key=lambda ending: len(self.uris[ending]))
         return ending if self.uris[ending] else ""
 
-    @property
-    def second_ending(self) -> str:
-        """The other ending, if half of the images or more have captions of that one as well; else empty."""
-        (second,) = (ending for ending in TEXTS if ending != (self.ending or TEXTS[0]))
-        return second if 2 * len(self.uris[second]) >= self.images > 0 else ""
-
-    @property
-    def cover_images(self) -> bool:
-        """True if nearly every image has a caption."""
-        return any(len(uris) >= _NEARLY_ALL * self.images > 0 for uris in self.uris.values())
-
-    def are_texts(self) -> bool:
-        """True if captions contain words, not the numbers of objects' labels; some of them are read."""
+    def describe_images(self) -> bool:
+        """True if nearly every image has a caption, of words instead of the numbers of objects; some are read."""
         uris = self.uris.get(self.ending, [])
-        most = _TEXTS_REMOTE if uris and is_remote(uris[0]) else _TEXTS
+        if not uris or len(uris) < _NEARLY_ALL * self.images:
+            return False
+        most = _TEXTS_REMOTE if is_remote(uris[0]) else _TEXTS
         read = [_are_numbers(uri) for uri in uris[:: len(uris) // most + 1]]
         return read.count(False) >= _NEARLY_ALL * (len(read) - read.count(None)) > 0
 
