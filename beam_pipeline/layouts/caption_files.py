@@ -20,7 +20,7 @@ from beam_pipeline.core.labels import cells, further_columns, table_rows, typed_
 from beam_pipeline.core.labels.schema import OBJECTS_COLUMN, SKIP_KIND, Column
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.listing.filters import TEXTS, ImageRoot
-from beam_pipeline.core.questions import question
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
@@ -64,8 +64,9 @@ class CaptionFiles:
 
     def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises texts for nearly all images of folders, if nothing else may be their labels."""
-        images, labels = _existing(options.images), _existing(options.labels)
-        if images is None or labels is None:
+        given = options.images, options.labels
+        images, labels = ([*map(files.canonical, paths)] for paths in given)
+        if not all(is_remote(uri) or tree.has_folder(uri) for uri in (*images, *labels)):
             return ""
         if labels:
             sets, reason = [look_for_captions(images, labels)], "captions such as"
@@ -97,42 +98,31 @@ class CaptionFiles:
                 "the images, beside them or in a folder named with --labels"
             )
         ending = captions.ending or TEXTS[0]
-        in_any_case = "".join(f"[{letter}{letter.upper()}]" for letter in ending[1:])
-        folders = [
-            replace(root, patterns=root.patterns or (f"**/*.{in_any_case}",)) for root in labels
-        ]
+        pattern = label_files.files_pattern(ending)
+        folders = tuple(replace(root, patterns=root.patterns or (pattern,)) for root in labels)
         kinds = {CAPTION_COLUMN: "str"}
         schema, table, left_out = inspect_sidecars(elsewhere[0], _rows(captions), options, kinds)
         form = CaptionFormat(table, schema, options.labels_encoding, bool(captions.with_fields))
         reader = label_files.LabelFileReader(form, tuple(map(label_files.Place, separate)))
-        questions = schema.questions
+        questions = [*schema.questions]
         (second,) = (each for each in TEXTS if each != ending)
         have_both = 2 * len(captions.uris[second]) >= captions.images > 0
         if have_both and not any(root.patterns for root in typed):
-            two_captions = question(
-                "two_captions",
-                f"Images have captions {ending} and {second}; those in {ending} would be written.",
-                "For the others:",
-                labels=(f"{elsewhere[0]}/**/*{second}",),
-                layout=self.name,
+            reason = (
+                f"Images have captions {ending} and {second}; those in {ending} would be written."
             )
-            questions = (*questions, two_captions)
+            answer = {"labels": (f"{elsewhere[0]}/**/*{second}",), "layout": self.name}
+            questions.append(Question("two_captions", reason, "For the others:", answer))
         return layout.Source(
             layout=self.name,
             roots=roots,
-            labels=layout.FileLabels(reader, folders=tuple(folders)),
+            labels=layout.FileLabels(reader, folders=folders),
             examples=LabelledImages(schema.columns),
             roles=tuple(row for row in schema.roles if row.subject != f"column {KEY_COLUMN}"),
             numbering=table_numbering(options, schema),
             notes=(*schema.notes, *left_out),
-            questions=questions,
+            questions=tuple(questions),
         )
-
-
-def _existing(paths: Sequence[str]) -> list[str] | None:
-    """The URIs of folders; None if a path is something else, as far as that can be told."""
-    uris = [*map(files.canonical, paths)]
-    return uris if all(is_remote(uri) or tree.has_folder(uri) for uri in uris) else None
 
 
 def _folders(paths: Sequence[str], option: str) -> tuple[ImageRoot, ...]:
@@ -435,6 +425,5 @@ def inspect_rows(
 
 
 def _is_nested(value: Any) -> bool:
-    if isinstance(value, list):
-        return any(isinstance(item, (list, dict)) for item in value)
-    return isinstance(value, dict)
+    items = value if isinstance(value, list) else [value]
+    return any(isinstance(item, (list, dict)) for item in items)

@@ -240,9 +240,8 @@ class Classes(Task):
         label = Column(CLASS, ColumnKind.CLASS, "image/class", required=True, repeated=self.several)
         return label, _IMAGE_ID
 
-    def parse(self, annotation: Annotation) -> int:
-        category: int = _checked(annotation, "category_id", is_integer, "not an integer")
-        return category
+    def parse(self, annotation: Annotation) -> Any:
+        return _checked(annotation, "category_id", is_integer, "not an integer")
 
     def values(self, image_id: Id, parsed: Sequence[int], categories: Categories) -> Values:
         if unknown := [category for category in parsed if category not in categories]:
@@ -270,9 +269,8 @@ class Captions(Task):
         caption = Column("caption", ColumnKind.BYTES, "image/caption", True, repeated=True)
         return caption, _IMAGE_ID
 
-    def parse(self, annotation: Annotation) -> str:
-        caption: str = _checked(annotation, "caption", is_text, "not a text")
-        return caption
+    def parse(self, annotation: Annotation) -> Any:
+        return _checked(annotation, "caption", is_text, "not a text")
 
     def values(self, image_id: Id, parsed: Sequence[str], categories: Categories) -> Values:
         return tuple(parsed), str(image_id)

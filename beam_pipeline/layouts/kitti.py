@@ -94,7 +94,7 @@ class Kitti(label_files.FolderLayout):
     title = ".txt files of KITTI"
     expected = f"{_IMAGES}/ beside {_LABELS}/ in it or in its training/"
     format, classes = KittiFormat(), OBJECT_TYPES
-    pattern, suffix = "*.txt", ".txt"
+    suffix = ".txt"
     listed = ("train", "val")
 
     def pairs(self, uri: str) -> list[label_files.FolderPair]:

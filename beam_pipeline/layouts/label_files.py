@@ -230,6 +230,15 @@ def number(text: str, name: str, kind: schema.ColumnKind = schema.ColumnKind.FLO
 # --- folders of label files ----------------------------------------------------------------------
 
 
+def files_pattern(suffix: str) -> str:
+    """A glob of the files with an extension at any depth, in lower or upper case.
+
+    >>> files_pattern(".xml")
+    '**/*.[xX][mM][lL]'
+    """
+    return "**/*." + "".join(f"[{letter}{letter.upper()}]" for letter in suffix[1:])
+
+
 def label_folders(
     paths: Sequence[str], pattern: str, kind: str, locate: Locate = files.canonical
 ) -> tuple[ImageRoot, ...]:
@@ -379,7 +388,7 @@ class FolderLayout:
       title: names the label files, for messages.
       expected: what there is to find in --images, for messages.
       format: of the label files.
-      pattern, suffix: a glob of them, and their extension.
+      suffix: the extension of the label files, in lower case.
       listed: the names of splits' lists.
       classes: their names in the order of their ids, from the first class on; others follow.
       same_names: advice on label files of the same names in two folders, which are refused; if it is empty, each is
@@ -391,7 +400,6 @@ class FolderLayout:
     title: ClassVar[str]
     expected: ClassVar[str]
     format: ClassVar[LabelFormat]
-    pattern: ClassVar[str]
     suffix: ClassVar[str]
     listed: ClassVar[Sequence[str]]
     classes: ClassVar[Sequence[str]] = ()
@@ -416,9 +424,8 @@ class FolderLayout:
         return self.begins(next(filter(None, heads), b""))
 
     def first_files(self, folder: str) -> list[str]:
-        """The label files of a folder; if they may be deeper, also those of its folders train/, test/ and similar."""
-        is_deep = self.pattern.startswith("**/")
-        below = tree.subfolders(folder) if is_deep else []
+        """The label files of a folder and of its folders train/, test/ and similar."""
+        below = tree.subfolders(folder)
         inside = [path for path in below if posixpath.basename(path) in _LOOKED_INTO]
         folders = map(tree.names_in, (folder, *inside))
         return [uri for names in folders for uri in names.of_kind(self.suffix)]
@@ -460,7 +467,7 @@ class FolderLayout:
                 raise UsageError(f"--images {path}: no {first}; expected {self.expected}. {remedy}")
             pairs += there
         typed = options.labels or [pair.labels for pair in pairs]
-        folders = label_folders(typed, self.pattern, self.title, self.label_folder)
+        folders = label_folders(typed, files_pattern(self.suffix), self.title, self.label_folder)
         uris = [folder.uri for folder in folders]
         roots = image_roots([pair.images for pair in pairs])
         lists = read_split_lists([pair.lists for pair in pairs], self.listed)

@@ -104,6 +104,9 @@ def find_copies(
 ) -> LocalCopy:
     """Searches the roots, if these are on this machine, for the files that rows name elsewhere.
 
+    Paths change only if the result is unambiguous. It is ambiguous if two of them would name one image, if a path that
+    already names a file would change, or if one beginning is inside another.
+
     Args:
       names: the names of images in the first rows of the label files. The first name decides
         whether URIs or paths are searched for.
@@ -117,7 +120,28 @@ def find_copies(
     if names and is_remote(names[0]):
         return _copies_of_uris(names, folders)
     beside = [posixpath.dirname(uri) for uri in label_files if not is_remote(uri)]
-    return _copies_of_paths(names, folders, beside)
+    written = {_with_slashes(name): name for name in names}
+    paths = [path for path in written if "/" in path]
+    if not paths or any(map(is_remote, names)):
+        return LocalCopy()
+    standing: list[str] = []
+    beginnings: dict[str, None] = {}
+    tails_are_names = True
+    for path in paths[:_LOOKED_UP]:
+        if _stands(path, folders, beside) or _stands(written[path], folders, ()):
+            standing.append(path)
+        elif beginning := _beginning(path, folders):
+            beginnings[beginning] = None
+            tails_are_names = tails_are_names and "/" not in path[len(beginning) :]
+    copies, by_file_name = LocalCopy(tuple(beginnings)), LocalCopy(by_file_name=_PATHS)
+    nested = any(a != b and a.startswith(b) for a in beginnings for b in beginnings)
+    changed = any(path.startswith(copies.beginnings) for path in standing)
+    few = 0 < len(beginnings) <= _MOST_BEGINNINGS
+    if few and not (nested or changed) and len({*map(copies.name, paths)}) == len(paths):
+        return copies
+    any_folder = tails_are_names if beginnings else all(map(_is_absolute, paths))
+    different = len({*map(by_file_name.name, paths)}) == len(paths)
+    return by_file_name if any_folder and not standing and different else LocalCopy()
 
 
 def _copies_of_uris(names: Sequence[str], roots: Sequence[str]) -> LocalCopy:
@@ -132,38 +156,6 @@ def _copies_of_uris(names: Sequence[str], roots: Sequence[str]) -> LocalCopy:
     # a folder that was copied as a whole contains the copies of its subfolders
     copied = tuple(b for b in beginnings if not any(b.startswith(o) and b != o for o in beginnings))
     return LocalCopy(copied, _URIS if missing and not copied else "")
-
-
-def _copies_of_paths(
-    names: Sequence[str], roots: Sequence[str], beside: Sequence[str]
-) -> LocalCopy:
-    """Finds images of paths from elsewhere; changes no path unless the result is unambiguous.
-
-    A result is ambiguous if two paths would name one image, if a path that already names a file
-    would change, or if one beginning is inside another.
-    """
-    written = {_with_slashes(name): name for name in names}
-    paths = [path for path in written if "/" in path]
-    if not paths or any(map(is_remote, names)):
-        return LocalCopy()
-    standing: list[str] = []
-    beginnings: dict[str, None] = {}
-    tails_are_names = True
-    for path in paths[:_LOOKED_UP]:
-        if _stands(path, roots, beside) or _stands(written[path], roots, ()):
-            standing.append(path)
-        elif beginning := _beginning(path, roots):
-            beginnings[beginning] = None
-            tails_are_names = tails_are_names and "/" not in path[len(beginning) :]
-    copies, by_file_name = LocalCopy(tuple(beginnings)), LocalCopy(by_file_name=_PATHS)
-    nested = any(a != b and a.startswith(b) for a in beginnings for b in beginnings)
-    changed = any(path.startswith(copies.beginnings) for path in standing)
-    few = 0 < len(beginnings) <= _MOST_BEGINNINGS
-    if few and not (nested or changed) and len({*map(copies.name, paths)}) == len(paths):
-        return copies
-    any_folder = tails_are_names if beginnings else all(map(_is_absolute, paths))
-    different = len({*map(by_file_name.name, paths)}) == len(paths)
-    return by_file_name if any_folder and not standing and different else LocalCopy()
 
 
 def _stands(path: str, roots: Sequence[str], beside: Sequence[str]) -> bool:

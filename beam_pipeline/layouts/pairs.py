@@ -106,25 +106,19 @@ def find_parts(folder: str, image: str = "") -> Parts | None:
         image = image or min(of_images, key=rank, default="")
     else:
         scenes = []
-        beside: dict[str, dict[str, Set[str]]] = {}
+        beside: dict[str, dict[str, frozenset[str]]] = {}
         for path, stems in names.items():
             parent, name = posixpath.split(path)
             if stems and name.lower() not in SPLIT_NAMES and parent in names:
                 beside.setdefault(parent, {})[name] = stems
-        candidates = {
-            name
+        shared = {
+            both
             for parent, folders in beside.items()
-            for name, stems in folders.items()
-            if pictures[f"{parent}/{name}"]
-            and any(stems & folders[further] for further in folders.keys() - {name})
+            for both in itertools.permutations(folders, 2)
+            if pictures[f"{parent}/{both[0]}"] and not folders[both[0]].isdisjoint(folders[both[1]])
         }
-        image = image or min(candidates, key=rank, default="")
-        partners = {
-            name
-            for folders in beside.values()
-            for name, stems in folders.items()
-            if image in candidates and stems & folders.get(image, set())
-        }
+        image = image or min((name for name, _ in shared), key=rank, default="")
+        partners = {further for name, further in shared if name == image}
     ranked = sorted(partners - {image}, key=rank)
     return Parts(image, tuple(ranked), not scenes) if ranked else None
 
@@ -171,10 +165,9 @@ class Pairs:
         Raises:
           UsageError: there are none, or an option names a part that there is not.
         """
-        roots = paths.image_roots(options.images)
-        if options.labels or len(roots) != 1 or roots[0].archive or roots[0].patterns:
+        root, *further = paths.image_roots(options.images)
+        if options.labels or further or root.archive or root.patterns:
             raise errors.UsageError("--layout pairs needs one folder in --images, and no --labels")
-        (root,) = roots
         parts = find_parts(root.uri, options.key_column)
         if parts is None:
             raise errors.UsageError(
@@ -227,10 +220,9 @@ def _column(name: str, files_of: filters.ImageRoot, kinds: Mapping[str, str]) ->
     )
     first = [*itertools.islice((uri for uri in uris if matches(uri[start:])), _LOOKED_AT)]
     kind = kind_of_files(first, lambda uri: tree.beginning(uri, HEAD_BYTES) or None)
-    is_picture = kind is schema.ColumnKind.PICTURE
-    if kinds.get(name) == schema.ColumnKind.COPY or (is_picture and is_mask(name)):
-        kind = schema.ColumnKind.COPY
-    return schema.further_column(column_name(name), kind)
+    is_copy = kinds.get(name) == schema.ColumnKind.COPY
+    is_copy = is_copy or (kind is schema.ColumnKind.PICTURE and is_mask(name))
+    return schema.further_column(column_name(name), schema.ColumnKind.COPY if is_copy else kind)
 
 
 # --- questions where they would become classes ----------------------------------------------------

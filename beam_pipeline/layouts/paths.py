@@ -93,9 +93,8 @@ def label_files(paths: Sequence[str], option: str = "--labels") -> list[str]:
         matches = _matches(files.canonical(path))
         if not matches:
             raise UsageError(f"{option} {path}: no such file")
-        for match in matches:
-            if not is_remote(match) and os.path.isdir(match):
-                raise UsageError(f"{option} {path}: {match} is a folder; expected a CSV file")
+        if folders := [uri for uri in matches if not is_remote(uri) and os.path.isdir(uri)]:
+            raise UsageError(f"{option} {path}: {folders[0]} is a folder; expected a CSV file")
         uris.update(matches)
     return sorted(uris)
 
@@ -167,12 +166,16 @@ def archive_roots(paths: Sequence[str]) -> tuple[tuple[ImageRoot, ...], tuple[st
 
 
 def _archives(path: str) -> dict[str, str]:
-    """URI -> name of the archives that a path or glob names; empty if it names none."""
+    """URI -> name of the archives that a path or glob names, or that are all that a folder contains; else empty."""
     uri = files.canonical(path)
     if scheme_of(uri) in KINDS:
         raise UsageError(f"--images {path}: name the archive itself, not a member of it")
     if not is_remote(uri) and os.path.isdir(uri):
-        return _folder_of_archives(uri)
+        names = names_in(uri)
+        extension_of = {name: posixpath.splitext(name)[1].lower() for name in names.files}
+        if names.images or names.folders or "" in extension_of.values():
+            return {}
+        return {files.join(uri, name): name for name, e in extension_of.items() if e[1:] in KINDS}
     if not archive_kind(uri):
         return {}
     matches = matching_files(uri)
@@ -180,15 +183,6 @@ def _archives(path: str) -> dict[str, str]:
         raise UsageError(f"--images {path}: no such archive{'s' if has_glob(uri) else ''}")
     folder = posixpath.dirname(uri) if matches == [uri] else split_pattern(uri)[0]
     return {match: match[len(folder.rstrip("/")) + 1 :] for match in matches}
-
-
-def _folder_of_archives(folder: str) -> dict[str, str]:
-    """URI -> name of the archives in a folder that contains no images and no folders; else empty."""
-    names = names_in(folder)
-    extension_of = {name: posixpath.splitext(name)[1].lower() for name in names.files}
-    if names.images or names.folders or "" in extension_of.values():
-        return {}
-    return {files.join(folder, name): name for name, e in extension_of.items() if e[1:] in KINDS}
 
 
 def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import tree
-from beam_pipeline.layouts.label_files import FolderPair
+from beam_pipeline.layouts.label_files import FolderPair, files_pattern
 from beam_pipeline.layouts.paths import image_roots, path_in
 from beam_pipeline.storage import files
 
@@ -29,12 +29,11 @@ USUAL_YAML = ("data.yaml", "dataset.yaml")
 CLASS_FILES = ("classes.txt", "obj.names", "_darknet.labels")
 """Files with one class name per line, as written by LabelImg, Darknet, and Roboflow for Darknet."""
 
-LABEL_FILES = "**/*.txt"
-
 _SPLITS = ("train", "val", "valid", "validation", "test")
 _LARGEST = 1 << 20  # bytes of a description
 _MOST_DIGITS = 18  # of a class number, which an int64 contains
 _IMAGES, _LABELS, _TXT = "images", "labels", ".txt"
+LABEL_FILES = files_pattern(_TXT)
 
 
 class Description(NamedTuple):
