@@ -18,6 +18,7 @@ from typing import Any
 from beam_pipeline.core.errors import LabelTableError, UsageError, reason_of
 from beam_pipeline.core.labels import cells, further_columns, table_rows, typed_rows
 from beam_pipeline.core.labels.schema import OBJECTS_COLUMN, SKIP_KIND, Column
+from beam_pipeline.core.labels.table_files import encoding_of
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.listing.filters import TEXTS, ImageRoot
 from beam_pipeline.core.questions import Question
@@ -45,7 +46,6 @@ MOST_BYTES = 1 << 20
 
 _NO_CAPTIONS = ("readme", "license", "licence", "copying", "notice", "changelog")
 _LISTS = frozenset({"labels", "classes", "requirements"})
-_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 _MOST_FOLDERS, _MOST_REMOTE_FOLDERS = 200, 20
 _TEXTS, _TEXTS_REMOTE = 50, 10  # captions looked at
@@ -312,11 +312,6 @@ def caption_of(data: bytes, encoding: str = "") -> str:
             f"not a text in {encoding.removesuffix('-sig')} ({error}); save it as UTF-8, or "
             "name the encoding of all captions with --labels_encoding"
         ) from error
-
-
-def encoding_of(data: bytes) -> str:
-    """The encoding of a caption file where none is given, by its byte order mark."""
-    return "utf-16" if data.startswith(_UTF_16_MARKS) else table_rows.UTF_8
 
 
 def fields_beside(uri: str) -> dict[str, Any]:

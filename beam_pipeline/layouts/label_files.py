@@ -165,9 +165,8 @@ class LabelFileReader:
             labels = self.format.parse(data, uri)
         except BadLabelError as error:
             yield self.unread(uri, str(error), error.line)
-        else:
-            if labels is None:
-                return
+            return
+        if labels is not None:
             name, (values, size, split) = self.image_name(uri), labels
             yield LabelRow(name, values, split or self.splits.of(name), uri, 0, "", size)
 
