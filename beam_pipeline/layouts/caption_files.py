@@ -73,9 +73,8 @@ class CaptionFiles:
         else:
             sets = [look_for_captions([folder], enough=_IMAGES_WITHOUT) for folder in images]
             reason = "a caption beside each image, such as"
-        if not all(map(Captions.describe_images, sets)):
-            return ""
-        if not labels and any(map(_has_other_labels, images)):
+        are_described = all(map(Captions.describe_images, sets))
+        if not are_described or (not labels and any(map(_has_other_labels, images))):
             return ""
         first = sets[0].uris[sets[0].ending][0]
         return f"{reason} {label_files.typed_path(first, (options.labels or options.images)[0])}"

@@ -99,9 +99,8 @@ class _Content:
                 self._reject(f"image number {number} of the list", problem)
                 continue
             if not is_text(name):
-                self._reject(
-                    f"image_id {i!r}", f"has the file_name {excerpt(name)}, expected a text"
-                )
+                problem = f"has the file_name {excerpt(name)}, expected a text"
+                self._reject(f"image_id {i!r}", problem)
                 self.nameless.add(i)
                 continue
             values: coco_tasks.Values = ()

@@ -23,7 +23,7 @@ from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_split
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import ImageRef, LabelRow, LabelValue, Size
-from beam_pipeline.core.text import counted, excerpt
+from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import layout, tree
 from beam_pipeline.layouts.paths import image_roots
@@ -339,18 +339,22 @@ def read_split_lists(folders: Sequence[str], names: Sequence[str]) -> SplitLists
             uri = f"{folder}/{name}.txt"
             lines = files.read_text(uri).splitlines() if files.exists(uri) else []
             listed = [_without_extension(line.strip()) for line in lines if line.strip()]
-            split = SPLIT_NAMES.get(name, SPLIT_NAMES["train"])
-            twice = [stem for stem in listed if lists.splits.get(stem, split) != split]
-            if twice and name != _ALL_OF_TRAINING:
-                raise UsageError(
-                    f"{uri} names {counted(len(twice), 'image')}, such as {twice[0]!r}, that another "
-                    f"list beside it gives to {lists.splits[twice[0]]}; take each out of one of them"
-                )
             for stem in listed:
-                lists.splits.setdefault(stem, split)
+                if name != _ALL_OF_TRAINING:
+                    give_split(lists.splits, stem, SPLIT_NAMES[name], f"{uri} names {stem}")
+                lists.splits.setdefault(stem, SPLIT_NAMES["train"])
             if listed:
                 lists.names[uri] = listed
     return lists
+
+
+def give_split(splits: dict[str, str], name: str, split: str, reason: str) -> None:
+    """Gives images a split. Raises UsageError if they have another."""
+    if splits.setdefault(name, split) != split:
+        raise UsageError(
+            f"{reason} for {split}, but it is given to {splits[name]} as well; an image can be in one split only, so "
+            "leave it out of one of them"
+        )
 
 
 def _without_extension(name: str) -> str:
@@ -529,9 +533,7 @@ def common_categories(of_files: Mapping[str, Mapping[_Id, str]]) -> dict[_Id, st
         for own in ((i, name, uri) for i, name in categories.items()):
             for first in (by_id.setdefault(own[0], own), by_name.setdefault(own[1], own)):
                 if first[:2] != own[:2]:
-                    both = " and ".join(
-                        f"{i} is {name!r} in {file}" for i, name, file in (first, own)
-                    )
+                    both = (f"{i} is {name!r} in {file}" for i, name, file in (first, own))
                     remedy = "files that are converted together must agree on their categories"
-                    raise LabelTableError(f"category {both}; {remedy}")
+                    raise LabelTableError(f"category {' and '.join(both)}; {remedy}")
     return {i: name for i, name, _ in by_id.values()}

@@ -117,7 +117,7 @@ class Masks:
                 known = tuple((name, i) for i, name in enumerate(VOC_CLASSES))
         else:
             pairs = _given_pairs(options) if options.masks else _pairs_in_images(options)
-            images = without(pairs.images, pairs.masks)
+            images = pairs.images
             class_masks = masks = _known_kind(pairs)
             reader, notes = MaskReader(pairs.names.names), _notes(pairs.names)
             notes += [] if colours else _only_black_and_white(masks)

@@ -99,8 +99,7 @@ def once(key: Hashable, read: Callable[[], _Value]) -> _Value:
 
 def remember(root: str, names: Sequence[str]) -> Folder:
     """Remembers the files in an archive as if it were a folder, while `remembered` is in force; returns it."""
-    shown = sorted({name for name in names if not _HIDDEN.search(name)})
-    folders = _by_folder(root, shown)
+    folders = _by_folder(root, sorted({name for name in names if not _HIDDEN.search(name)}))
     if (known := _remembered.get()) is not None:
         known.update(folders)
     return folders[root]
@@ -183,11 +182,8 @@ def homes(name: str, uri: str, places: Sequence[str]) -> list[str]:
 
 
 def stems_of(folder: str, suffix: str) -> list[str]:
-    """Returns the sorted names of all files with a suffix in a folder, without it. Raises OSError for a bucket."""
-    if is_remote(folder):
-        names = [name for name in files.list_folder(folder) if "/" not in name and name[:1] != "."]
-    else:
-        names = list(names_in(folder).files)
+    """Returns the sorted names of all files with a suffix in a folder, without it. Raises OSError."""
+    names = (name for name in files.list_folder(folder) if "/" not in name and name[:1] != ".")
     return [name[: -len(suffix)] for name in names if name.lower().endswith(suffix)]
 
 

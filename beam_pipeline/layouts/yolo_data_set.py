@@ -20,7 +20,7 @@ from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import tree
-from beam_pipeline.layouts.label_files import FolderPair, files_pattern
+from beam_pipeline.layouts.label_files import FolderPair, files_pattern, give_split
 from beam_pipeline.layouts.paths import image_roots, path_in
 from beam_pipeline.storage import files
 
@@ -162,17 +162,19 @@ class DataSet:
             else:
                 images = f"{uri}/{_IMAGES}" if tree.has_folder(f"{uri}/{_IMAGES}") else uri
                 pairs.append(FolderPair(images, _labels_of(images), split=split))
-                _give(splits, images, split, f"{description.uri} names {images}")
-        if not pairs:
-            raise UsageError(
-                f"{description.uri}: nothing of what it names is there: {some(missing)} in "
-                f"{description.folder}; correct its path"
-            )
-        if missing:
-            self.notes.append(
-                f"{description.uri} names {some(missing)}, which does not exist and is left out"
-            )
+                give_split(splits, images, split, f"{description.uri} names {images}")
+        self._leave_out(missing, description.uri, description.folder, everything=not pairs)
         return sorted(set(pairs))
+
+    def _leave_out(
+        self, missing: Sequence[str], uri: str, folder: str, *, everything: bool
+    ) -> None:
+        """Notes what a file names that is not there. Raises UsageError if that is everything."""
+        if missing and everything:
+            expected = f"{folder} contains nothing that it names; correct its paths"
+            raise UsageError(f"{uri} names {some(missing)}, but {expected}")
+        if missing:
+            self.notes.append(f"{uri} names {some(missing)}, which cannot be found")
 
     def _read_list(self, uri: str, split: str, bases: Sequence[str]) -> list[str]:
         """Returns the folders of the images in a list file, each once; adds the images themselves.
@@ -188,28 +190,11 @@ class DataSet:
             image = _listed_image(line.replace("\\", "/"), (posixpath.dirname(uri), *bases))
             if image:
                 folders[posixpath.dirname(image)] = None
-                _give(self.listed, posixpath.splitext(image)[0], split, f"{uri} names {line}")
+                give_split(self.listed, posixpath.splitext(image)[0], split, f"{uri} names {line}")
             else:
                 missing.append(line)
-        if lines and not folders:
-            raise UsageError(
-                f"{uri}: none of its {len(lines)} images exists, such as {lines[0]!r}, in "
-                f"{bases[0]}; correct its paths"
-            )
-        if missing:
-            self.notes.append(
-                f"{len(missing)} of {len(lines)} images in {uri}, such as {missing[0]!r}, are not there"
-            )
+        self._leave_out(missing, uri, bases[0], everything=not folders)
         return list(folders)
-
-
-def _give(splits: dict[str, str], name: str, split: str, reason: str) -> None:
-    """Gives images a split. Raises UsageError if they have another."""
-    if splits.setdefault(name, split) != split:
-        raise UsageError(
-            f"{reason} for {split}, but it is given to {splits[name]} as well; an image can be in one split only, so "
-            "leave it out of one of them"
-        )
 
 
 # --- folders and list files ----------------------------------------------------------------------
