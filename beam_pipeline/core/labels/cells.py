@@ -65,10 +65,6 @@ class BadCellError(ValueError):
     """A cell is not a valid value of its column; the message shows the found and expected values."""
 
 
-class _Fault(str):
-    """What is wrong with a bad cell, in place of its value."""
-
-
 def by_text(cells: Sequence[Any], function: Callable[[Any], _Value]) -> Sequence[_Value]:
     """The value of a function for each cell of a column; it is called once for texts that are often equal."""
     if isinstance(cells, packing.Same):
@@ -89,20 +85,21 @@ def parse_cells(
       cells: the cells.
       parse: parses one; it may raise BadCellError.
     """
-    faults: list[_Fault] = []
+    faults: list[BadCellError] = []
 
     def attempt(cell: Any) -> Any:
         try:
             return parse(cell)
         except BadCellError as error:
-            faults.append(_Fault(error))
-            return faults[-1]
+            faults.append(error)
+            return error  # in place of the value
 
     values = by_text(cells, attempt)
     if not faults:
         return values, {}
-    problems = {row: str(value) for row, value in enumerate(values) if isinstance(value, _Fault)}
-    return [None if isinstance(value, _Fault) else value for value in values], problems
+    is_bad = [isinstance(value, BadCellError) for value in values]
+    problems = {row: str(value) for row, value in enumerate(values) if is_bad[row]}
+    return [None if bad else value for value, bad in zip(values, is_bad, strict=True)], problems
 
 
 def infer_kind(values: Sequence[Any], share: float = NEARLY_ALL) -> ColumnKind:

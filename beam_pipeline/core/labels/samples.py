@@ -249,6 +249,11 @@ class RowSamples:
             for row in rows
         )
 
+    @staticmethod
+    def has_named(name: str) -> bool:
+        """True for the name that `with_names` gives a row without an image."""
+        return name.startswith(_NO_IMAGE_MARK)
+
     def without_images(self, rows: Iterable[LabelRow]) -> Iterator[SampleRef | DeadLetter]:
         """Yields the sample or dead letter of each row without an image; those of equal names are all given."""
         by_name: dict[str, list[LabelRow]] = defaultdict(list)
@@ -267,11 +272,6 @@ class RowSamples:
     def _id(self, row: LabelRow) -> str | None:
         value = None if self.ids is None else row.values[self.ids]
         return None if value is None else str(value)
-
-
-def names_no_image(name: str) -> bool:
-    """True for the name that `RowSamples.with_names` gives a row without an image."""
-    return name.startswith(_NO_IMAGE_MARK)
 
 
 @dataclass(frozen=True)

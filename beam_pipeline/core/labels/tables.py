@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels import (
@@ -130,11 +131,7 @@ def inspect_tables(
     inspection = _Inspection([rows for _, rows in inspected], choices, tables, head_of)
     columns = inspection.label_schema()
     whole = all(head.whole and head.rows is None for head in heads)
-    notes = [
-        note
-        for head, table in zip(heads, tables, strict=True)
-        for note in table_files.file_notes(head, table)
-    ]
+    notes = chain.from_iterable(map(table_files.file_notes, heads, tables))
     roles = inspection.roles(columns, whole=whole)
     return replace(columns, notes=(*notes, *columns.notes), roles=roles), tables
 
@@ -168,9 +165,8 @@ class _Inspection:
         self._key_of_file, self._keys = keys, set(keys)
         self._uris = [table.uri for table in tables]
         self._where = ", ".join(self._uris)
-        pairs = further_columns.paired_columns(
-            name for name in self._values if name not in self._keys
-        )
+        others = [name for name in self._values if name not in self._keys]
+        pairs = further_columns.paired_columns(others)
         self._points = {name: pairs[name] for name in pairs if kinds.get(name) == schema.POINT_KIND}
 
     def label_schema(self) -> LabelSchema:
@@ -294,18 +290,15 @@ class _Inspection:
             kind = further_columns.kind_of_files(values, self._head_of)
         column = schema.further_column(name, kind)
         if is_label:
-            column = replace(
-                schema.label_column(name, kind), required=self._choices.unlabelled != "keep"
-            )
+            required = self._choices.unlabelled != "keep"
+            column = replace(schema.label_column(name, kind), required=required)
         return replace(column, required=True, repeated=True) if repeated or listed else column
 
     def _leading(
         self, names: Sequence[str], objects: leading_columns.ObjectLists | None
     ) -> leading_columns.LeadingColumns:
         """The objects, boxes or one-hot columns, if there are any. Raises LabelTableError."""
-        leading: leading_columns.LeadingColumns = (
-            objects or self._boxes(names) or self._one_hot(names)
-        )
+        leading = objects or self._boxes(names) or self._one_hot(names)
         lists = (f"{schema.OBJECTS_COLUMN}.{leading_columns.BOXES}",) if objects else ()
         sides = leading.names if isinstance(leading, BoxColumns) else lists
         for name, kind in self._choices.columns.items():
@@ -397,9 +390,7 @@ class _Inspection:
         """True if the tables name images, perhaps with the split or the group of each, but no label."""
         choices = self._choices
         labels = [name for name in names if name != choices.split_by or name == FOLDER]
-        known = all(
-            name == choices.key_column or table_files.is_key_name(name) for name in self._keys
-        )
+        known = all(map(table_files.is_key_name, self._keys - {choices.key_column}))
         return choices.may_be_lists and known and not (labels or choices.label_column)
 
     def _listed(self, names: Sequence[str]) -> tuple[str, ...]:

@@ -97,11 +97,9 @@ def read_inventory(
     try:
         if beginning == _PARQUET:
             yield from _parquet_rows(file, uri, groups)
-        elif beginning.startswith(_GZIP):
-            with gzip.GzipFile(fileobj=file) as unzipped:
-                yield from read_rows(unzipped, uri)
         else:
-            yield from read_rows(file, uri)
+            is_packed = beginning.startswith(_GZIP)
+            yield from read_rows(gzip.GzipFile(fileobj=file) if is_packed else file, uri)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise _damaged(uri, error) from error
 
