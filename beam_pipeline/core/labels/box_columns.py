@@ -82,7 +82,6 @@ _IMAGE_SIZES = (
 
 _ANGLES = frozenset(["angle", "theta", "rotation", "rotationangle", "boxangle", "bboxangle"])
 
-_LARGEST_FRACTION = 1.5  # a box may extend slightly beyond its image
 _ROUNDED = 1.0  # pixel that the sides of a box may be off, as ends may count or not
 _ROUNDED_FRACTION = 1e-3
 _SIDES = 4
@@ -130,8 +129,7 @@ class BoxColumns(leading_columns.LeadingColumns):
         for name, parse in columns:
             cells, faults = parse_cells(rows.cells(name), parse)
             values.append([(cell,) for cell in cells])
-            for row, message in faults.items():
-                problems.setdefault(row, message)
+            problems = {**faults, **problems}  # the first of a row counts
         problems = {row: message for row, message in problems.items() if row not in empty}
         blank = empty | problems.keys()
         if blank:
@@ -156,8 +154,7 @@ class BoxColumns(leading_columns.LeadingColumns):
             name = self.names[side % len(self.names)]
             values, faults = parse_cells(cells, partial(_number, name=name))
             numbers[side] = [0.0 if value is None else value for value in values]
-            for row, message in faults.items():
-                problems.setdefault(row, message)
+            problems.update({**faults, **problems})
         return numbers, empty
 
     def _class_of(self, cell: Any) -> str:
@@ -338,11 +335,11 @@ def _by_plain_name(names: Sequence[str], *, of_boxes: bool = True) -> dict[str, 
       names: the columns.
       of_boxes: True to remove the prefix `bbox` as well.
     """
-    plain: dict[str, str] = {}
-    for name in names:
-        bare = _bare(name)
-        plain.setdefault(_PREFIX.sub("", bare, count=1) if of_boxes else bare, name)
-    return plain
+
+    def plain(name: str) -> str:
+        return _PREFIX.sub("", _bare(name), count=1) if of_boxes else _bare(name)
+
+    return {plain(name): name for name in reversed(names)}
 
 
 def _hold_boxes(cells: Sequence[Any]) -> bool:
@@ -399,7 +396,7 @@ def _unit(boxes: Sequence[_Numbers | None], *, may_be_percent: bool) -> tuple[bo
     """
     pixels = fractions = small = 0
     for box in filter(None, boxes):
-        if max(box) > _LARGEST_FRACTION or min(box) < -_LARGEST_FRACTION:
+        if max(map(abs, box)) > further_columns.LARGEST_FRACTION:
             pixels += 1
         elif all(number.is_integer() for number in box):
             small += 1
@@ -409,10 +406,8 @@ def _unit(boxes: Sequence[_Numbers | None], *, may_be_percent: bool) -> tuple[bo
         return True, "some look like fractions of the image. Write them in one unit."
     numbers = [number for box in filter(None, boxes) for number in box]
     decimals = sum(not number.is_integer() for number in numbers)
-    may_be_percent = (
-        may_be_percent and pixels >= leading_columns.MANY_BOXES and 2 * decimals > len(numbers)
-    )
-    if may_be_percent and _PERCENT / 2 < max(numbers) <= _PERCENT:
+    enough = pixels >= leading_columns.MANY_BOXES and 2 * decimals > len(numbers)
+    if may_be_percent and enough and _PERCENT / 2 < max(numbers) <= _PERCENT:
         return True, (
             "no number is beyond 100 and most have decimals, as percent of the image's size, which Label Studio writes. "
             "Divide percent by 100."
@@ -507,8 +502,7 @@ def object_value(cell: Any, column: schema.Column) -> Any:
     if column.kind is schema.ColumnKind.BYTES and not text_of(cell):
         return ""
     try:
-        return parse_cell(
-            cell, schema.Column(column.name, column.kind, column.feature, required=True)
-        )
+        single = schema.Column(column.name, column.kind, column.feature, required=True)
+        return parse_cell(cell, single)
     except BadCellError as error:
         raise BadCellError(f"column {column.name!r}: {error}") from error

@@ -282,11 +282,8 @@ def texts_of(cells: Sequence[Any]) -> Sequence[str]:
 
 def filled(cells: Sequence[Any]) -> Sequence[Any]:
     """Returns the cells that are not empty."""
-    if set(map(type, cells)) == {str} and _NO_VALUE.isdisjoint(
-        map(str.lower, map(str.strip, cells))
-    ):
-        return cells
-    return [cell for cell in cells if not is_empty(cell)]
+    empty = by_text(cells, is_empty)
+    return [cell for cell, is_missing in zip(cells, empty, strict=True) if not is_missing]
 
 
 def are_run_lengths(texts: Collection[str]) -> bool:
@@ -458,8 +455,7 @@ def _items_of(inside: str) -> list[Any]:
 def _unquoted(quoted: str) -> Any:
     """The text that quotes contain; a backslash before a letter that it does not escape is a backslash."""
     try:
-        return ast.literal_eval(
-            _ESCAPE.sub(lambda escape: "\\" * (escape[1] not in _ESCAPED) + escape[0], quoted)
-        )
+        text = _ESCAPE.sub(lambda mark: "\\" * (mark[1] not in _ESCAPED) + mark[0], quoted)
+        return ast.literal_eval(text)
     except (SyntaxError, ValueError) as error:  # as in 'C:\Users', no character; Python 3.10: NUL
         raise ValueError(_NO_LIST) from error

@@ -13,7 +13,6 @@ cells name, and told apart by its first bytes:
 
 from __future__ import annotations
 
-import posixpath
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -31,11 +30,13 @@ from beam_pipeline.core.labels.cells import (
     text_of,
 )
 from beam_pipeline.core.labels.schema import CELL_FILES, Column, ColumnKind
-from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
+from beam_pipeline.core.labels.table_rows import is_image_name
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated
 
-_LARGEST_FRACTION = 1.5  # a point may be slightly outside its image
+LARGEST_FRACTION = 1.5
+"""A point or a box may extend slightly beyond its image."""
+
 _NUMBERS = frozenset({ColumnKind.INT64, ColumnKind.FLOAT})
 _PLACES = re.compile("point|landmark|coord|polygon", re.IGNORECASE)
 _SEVERAL_PLACES = re.compile("(point|landmark|coord|coordinate|polygon)s", re.IGNORECASE)
@@ -70,7 +71,7 @@ def point_of_columns(name: str, cells: Sequence[Sequence[Any]]) -> Column:
       cells: x and y in the first rows.
     """
     numbers = (cell for axis in cells for cell in axis if infer_kind([cell]) in _NUMBERS)
-    pixels = any(abs(float(text_of(cell))) > _LARGEST_FRACTION for cell in numbers)
+    pixels = any(abs(float(text_of(cell))) > LARGEST_FRACTION for cell in numbers)
     return Column(name, ColumnKind.POINT, f"label/{name}", pixels=pixels)
 
 
@@ -149,9 +150,7 @@ def kind_of_files(cells: Sequence[Any], head_of: FileHead) -> ColumnKind:
     if heads and all(map(masks.is_deep_grey, heads)):
         return ColumnKind.PICTURE_16
     names = [text for text in map(text_of, _items(cells)) if text]
-    extensions = (posixpath.splitext(name)[1].lower() for name in names)
-    pictures = sum(extension in IMAGE_EXTENSIONS for extension in extensions)
-    are_images = pictures > MOST * len(names)  # then another is a dead letter
+    are_images = sum(map(is_image_name, names)) > MOST * len(names)  # then another is a dead letter
     if heads:
         images = [bool(header.image_extension(head)) for head in heads]
         are_images = all(images) or (any(images) and are_images)

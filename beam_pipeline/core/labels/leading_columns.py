@@ -281,9 +281,8 @@ def inspect_objects(values: Sequence[Any], declared: Mapping[str, str]) -> Objec
     integers = sum(map(typed_json.is_integer, classes))
     note = f"left out, since it is not one value an object: {', '.join(left_out)}"
     name, boxes = prefix + BOXES, items.get(BOXES, [])
-    larger = len(boxes) >= MANY_BOXES and all(
-        _is_box(box) and box[2] > box[0] and box[3] > box[1] for box in boxes
-    )
+    corners = all(_is_box(box) and box[2] > box[0] and box[3] > box[1] for box in boxes)
+    larger = corners and len(boxes) >= MANY_BOXES
     return ObjectLists(
         used=(schema.OBJECTS_COLUMN,),
         categories=categories,

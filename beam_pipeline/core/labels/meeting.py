@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import itertools
 import posixpath
-import re
 import unicodedata
 import zlib
 from collections import defaultdict
@@ -29,9 +28,6 @@ from beam_pipeline.core.packing import Columns
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.core.text import counted, some
 from beam_pipeline.core.uris import is_remote
-
-_PLAIN = re.compile(r"(?:[^/.][^/]*/)*[^/.][^/]*", re.DOTALL).fullmatch
-"""Matches relative paths of visible files, which have one form only."""
 
 
 def normalized(name: str) -> str:
@@ -211,22 +207,12 @@ def _is_file_name(path: str) -> bool:
 
 def _below_label_file(name: str, label_file: str) -> str:
     """The URI that a name has if it is a path from the label file's folder."""
-    folder, prefix = _beside(label_file)
-    if _PLAIN(name):
-        return prefix + name
+    folder = posixpath.dirname(label_file)
     if is_remote(name) or not _is_file_name(name):
         return name
     if is_remote(folder):
         return f"{folder}/{name}"
     return posixpath.normpath(posixpath.join(folder, name))
-
-
-@functools.lru_cache(maxsize=64)
-def _beside(label_file: str) -> tuple[str, str]:
-    """The folder of a label file, and what precedes the plain name of a file there in its URI."""
-    folder = posixpath.dirname(label_file)
-    beside = f"{folder}/x" if is_remote(folder) else posixpath.normpath(posixpath.join(folder, "x"))
-    return folder, beside[:-1]
 
 
 # --- dead letters --------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from beam_pipeline.core import errors
@@ -198,7 +197,7 @@ def _until_broken_name(
         cells = rows.cells(column, "") if column else ()
         if _has_break("".join(cells)):
             texts = ((row, column, cell.strip()) for row, cell in enumerate(cells))
-            broken += islice((place for place in texts if _has_break(place[2])), 1)
+            broken += (place for place in texts if _has_break(place[2]))
     if not broken:
         return None, rows
     row, column, text = min(broken, key=lambda place: place[0])

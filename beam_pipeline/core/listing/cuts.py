@@ -35,6 +35,14 @@ _BREAK = b"\n"
 _LONGEST_LINE = 1 << 20  # bytes; a block whose last line is longer is not regular
 
 
+SEPARATORS = ",;\t|"
+
+
+def separator_of(line: str) -> str:
+    """The separator of cells that is most frequent in a header; a comma in case of a tie."""
+    return max(SEPARATORS, key=lambda mark: (line.count(mark), mark == ","))
+
+
 @dataclass(frozen=True)
 class ByLines:
     """A file of text is cut after lines.
@@ -162,9 +170,7 @@ def columns_of_lines(text: str, delimiter: str, count: int) -> Sequence[Sequence
     """
     if "\0" in text:
         return None
-    if "\r" in text:
-        text = text.replace("\r\n", "\n")
-    lines = text.removesuffix("\n").split("\n")
+    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     if "" in lines or max(map(len, lines)) >= csv.field_size_limit():
         return None
     if '"' not in text:

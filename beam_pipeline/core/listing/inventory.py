@@ -30,7 +30,6 @@ _COLUMN_SETS = ((_URI, _SIZE), (_BUCKET, _NAME, _SIZE))
 _FURTHER = (_GENERATION, _DELETED)
 
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
-_SEPARATORS = ",;\t|"
 _ROWS_AT_ONCE = 1 << 14  # of Parquet
 _RECORDS_AT_ONCE = 1 << 12
 _BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 15,000 rows
@@ -282,7 +281,7 @@ def _header(text: io.TextIOWrapper, uri: str) -> CsvHeader:
             f"--inventory {uri}: the first line has {_MOST_OF_A_HEADER} characters or more; expected a "
             "header that names the columns"
         )
-    delimiter = max(_SEPARATORS, key=lambda mark: (first.count(mark), mark == ","))
+    delimiter = cuts.separator_of(first)
     try:
         header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter), [])]
     except csv.Error as error:  # a null character, in Python 3.10
