@@ -35,14 +35,7 @@ from beam_pipeline.core.labels import meeting
 from beam_pipeline.core.labels.samples import AGREE, KeepUnlabelled, RowMerger, labelled
 from beam_pipeline.core.listing.folders import first_folder_split, folder_meaning, without_class
 from beam_pipeline.core.packing import Columns, Same, chosen_rows, items_of, put_together
-from beam_pipeline.core.references import (
-    DEFAULT_SPLIT,
-    ImageRef,
-    LabelRow,
-    SampleRef,
-    Size,
-    row_key,
-)
+from beam_pipeline.core.references import DEFAULT_SPLIT, ImageRef, LabelRow, SampleRef, Size
 
 _KEY, _ALIASES = map(ImageRef._fields.index, ("key", "aliases"))
 _NAME, _VALUES, _SPLIT, _FILE, _LINE, _PROBLEM, _ROW_SIZE = range(len(LabelRow._fields))
@@ -87,7 +80,7 @@ class Joined:
         if not rows:
             source = f"{merger.complete} is for" if merger.complete else "label row names"
             if self.keep and merger.samples:
-                image = image._replace(key=row_key(image.key, 0))
+                image = merger.samples.only(image)
             self.add_unlabelled(image, split, f"no {source} this image")
             return
         rows = _in_order(rows) if len(rows) > 1 else rows
@@ -157,7 +150,7 @@ class Joined:
                 "is in a list without labels, and is in no class folder; move it into one, or give the "
                 "list a second column with labels"
             )
-            return meeting.join_letter(image, Reason.UNLABELLED, message)
+            return _letter(image, Reason.UNLABELLED, message)
         return sample._replace(labels=(meaning.class_name or None, *sample.labels[1:]))
 
     def all_columns(self) -> Columns:
@@ -174,7 +167,7 @@ class Joined:
         if self.keep:
             self.samples.append(self.keep.sample(image, split))
         else:
-            self.dead_letters.append(meeting.join_letter(image, Reason.UNLABELLED, message))
+            self.dead_letters.append(_letter(image, Reason.UNLABELLED, message))
 
 
 def buckets_for(label_bytes: int | None) -> int:
@@ -242,8 +235,12 @@ def split_duplicates(images: Iterable[ImageRef]) -> tuple[list[ImageRef], list[D
             )
             if image.aliases:
                 message = f"its archive contains this path {len(others) + 1} times; pack it again, with one"
-            dead_letters.append(meeting.join_letter(image, Reason.DUPLICATE_KEY, message))
+            dead_letters.append(_letter(image, Reason.DUPLICATE_KEY, message))
     return [image for image in images if len(uris_of[image.key]) == 1], dead_letters
+
+
+def _letter(image: ImageRef, reason: Reason, message: str) -> DeadLetter:
+    return image_dead_letter(Stage.JOIN, image.key, image.uri, reason, message)
 
 
 def _in_order(rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
@@ -441,9 +438,9 @@ def _sample(
         texts = [f"claims an image of {w} x {h} pixels" for w, h in claims]
     elif merger.complete and first.split == second.split:
         message = f"{first.file} and {second.file} are both {merger.complete}s of this image; name only the right ones"
-        return meeting.join_letter(image, Reason.CONFLICTING_LABELS, message)
+        return _letter(image, Reason.CONFLICTING_LABELS, message)
     else:
         texts = [f"says {meeting.row_text(row)}" for row in (first, second)]
     message = f"{meeting.source_of(first)} {texts[0]}, {meeting.source_of(second)} {texts[1]}; remove the wrong one"
-    letter = meeting.join_letter(image, Reason.CONFLICTING_LABELS, message)
+    letter = _letter(image, Reason.CONFLICTING_LABELS, message)
     return letter._replace(file=second.file, line=second.line)

@@ -17,13 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from beam_pipeline.core.dead_letters import (
-    DeadLetter,
-    Reason,
-    Stage,
-    image_dead_letter,
-    row_dead_letter,
-)
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.core.packing import Columns
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.core.text import counted, some
@@ -261,8 +255,3 @@ def no_folder(row: LabelRow, folders: Sequence[Sequence[str]], level: int) -> De
         could = some(sorted(map("/".join, folders)))
         reason, message = Reason.AMBIGUOUS_KEY, f"could mean {could}; write more of the path"
     return row_dead_letter(Stage.JOIN, row.name, reason, message, row.file, row.line)
-
-
-def join_letter(image: ImageRef, reason: Reason, message: str) -> DeadLetter:
-    """The dead letter of an image that the join leaves out."""
-    return image_dead_letter(Stage.JOIN, image.key, image.uri, reason, message)

@@ -179,7 +179,6 @@ def labelled(
     """An image with its labels."""
     return SampleRef(
         *(image.key, image.uri, image.size, split, labels),
-        offset=-1,
         origin=origin,
         version=image.version,
         claimed_size=claimed_size,
@@ -248,6 +247,11 @@ class RowSamples:
             row if row.name else row._replace(name=f"{_NO_IMAGE_MARK}{self._token(row)}")
             for row in rows
         )
+
+    @staticmethod
+    def only(image: ImageRef) -> ImageRef:
+        """An image without rows, called as the sample of its only row would be."""
+        return image._replace(key=row_key(image.key, 0))
 
     @staticmethod
     def has_named(name: str) -> bool:

@@ -28,14 +28,7 @@ from itertools import islice, zip_longest
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels import table_rows
-from beam_pipeline.core.labels.cells import (
-    MOST,
-    NEARLY_ALL,
-    infer_kind,
-    is_empty,
-    is_number,
-    text_of,
-)
+from beam_pipeline.core.labels.cells import MOST, NEARLY_ALL, filled, infer_kind, is_number, text_of
 from beam_pipeline.core.labels.schema import KIND_NAMES, NO_LABEL_COLUMN, ColumnChoices, ColumnKind
 from beam_pipeline.core.labels.table_rows import Format, LabelTable, TableHead, TableRows
 from beam_pipeline.core.listing import cuts
@@ -254,7 +247,7 @@ def _decimal_commas(table: LabelTable, rows: TableRows, texts: Collection[str]) 
     """The columns of numbers with decimal commas, which only tables with `;` between cells have; not among `texts`."""
     names = []
     for name in rows.columns if table.delimiter == ";" else ():
-        cells = [cell for cell in rows.cells(name) if not is_empty(cell)]
+        cells = filled(rows.cells(name))
         commas = sum(map(table_rows.has_decimal_comma, cells))
         numbers = commas + sum(map(is_number, cells))
         if name and name not in texts and commas and numbers >= NEARLY_ALL * len(cells):

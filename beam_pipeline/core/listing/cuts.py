@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -194,16 +193,11 @@ def is_regular(lines: bytes, delimiter: str) -> bool:
     quotes = lines.count(_QUOTE)
     if not quotes or not delimiter:
         return True
-    cells: list[bytes] = _quoted_cell(delimiter).findall(lines.removeprefix(codecs.BOM_UTF8))
-    return quotes == sum(cell.count(_QUOTE) for cell in cells)
-
-
-@functools.cache
-def _quoted_cell(delimiter: str) -> re.Pattern[bytes]:
     mark = re.escape(delimiter.encode())
-    return re.compile(
-        rb"(?<![^\n" + mark + rb'])"[^"\r\n]*(?:""[^"\r\n]*)*"(?=[\r\n' + mark + rb"]|\Z)"
-    )
+    before, after = rb"(?<![^\n" + mark + rb"])", rb"(?=[\r\n" + mark + rb"]|\Z)"
+    cell = before + rb'"[^"\r\n]*(?:""[^"\r\n]*)*"' + after
+    cells: list[bytes] = re.findall(cell, lines.removeprefix(codecs.BOM_UTF8))
+    return quotes == sum(cell.count(_QUOTE) for cell in cells)
 
 
 def cut_row_groups(file: BinaryIO, part_bytes: int) -> list[RowGroupRange]:
