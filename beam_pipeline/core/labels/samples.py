@@ -23,13 +23,7 @@ from hashlib import blake2b
 from itertools import chain, compress
 from typing import Any, Protocol
 
-from beam_pipeline.core.dead_letters import (
-    DeadLetter,
-    Reason,
-    Stage,
-    image_dead_letter,
-    row_dead_letter,
-)
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.labels.boxes import without_boxes
 from beam_pipeline.core.labels.schema import Column, ColumnKind, class_column, label_column
 from beam_pipeline.core.packing import LabelBatch
@@ -338,7 +332,7 @@ class WithoutObjects:
         return LabelRow(image.key, self.values, split="", file="", line=0)
 
     def unread(self, uri: str, problem: str) -> DeadLetter:
-        return row_dead_letter(Stage.LABELS, uri, Reason.BAD_ROW, problem, uri, 0)
+        return image_dead_letter(Stage.LABELS, uri, "", Reason.BAD_ROW, problem, uri)
 
 
 @dataclass(frozen=True)
