@@ -227,8 +227,7 @@ class RowSamples:
                 key = f"{image.key}-{number}" if number else image.key
             if fault:
                 stage = Stage.LABELS if reason is Reason.BAD_LABEL_VALUE else Stage.JOIN
-                letter = image_dead_letter(stage, key, image.uri, reason, fault, row.file)
-                yield letter._replace(line=row.line)
+                yield image_dead_letter(stage, key, image.uri, reason, fault, row.file, row.line)
                 continue
             size = row.size if row.size and min(row.size) > 0 else None
             yield labelled(image._replace(key=key), row.split or split, row.values, row.file, size)

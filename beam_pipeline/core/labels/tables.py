@@ -214,7 +214,6 @@ class _Inspection:
             for name in listed[:1]
         ]
         numbers = {c.name for c in further if c.kind in (ColumnKind.INT64, ColumnKind.FLOAT)}
-        free = [column for column in further if column.name not in self._chosen]
         if objects:
             leading = replace(objects, size=find_size([column.name for column in further]))
         if choices.split_by and choices.split_by in values and not isinstance(leading, BoxColumns):
@@ -227,18 +226,19 @@ class _Inspection:
             guessed=frozenset(numbers - choices.columns.keys()),
             several_rows=bool(listed) or leading.several_rows,
             notes=tuple(filter(None, [leading.note, *notes])),
-            questions=(
-                *self._questions(leading, label),
-                *unclear_label.width_questions(len(further), self._where),
-                *unclear_label.rounding_questions(free, values),
-                *unclear_label.split_number_questions(split, values[split] if split else ()),
-            ),
+            questions=tuple(self._questions(leading, label, further, split)),
             split_like=tuple(name for name in split_like if name != label),
             points=self._points,
         )
 
-    def _questions(self, leading: leading_columns.LeadingColumns, label: str) -> Iterator[Question]:
-        """What is not safe to assume of the columns of labels."""
+    def _questions(
+        self,
+        leading: leading_columns.LeadingColumns,
+        label: str,
+        further: Sequence[Column],
+        split: str,
+    ) -> Iterator[Question]:
+        """What is not safe to assume of the columns of labels, the further ones and the split's."""
         choices = self._choices
         if leading.question:
             yield leading.question
@@ -258,6 +258,11 @@ class _Inspection:
             yield from unclear_label.partition_questions(label, cells, self._uris)
         if label.lower() in LABEL_NAMES and label not in self._chosen:
             yield from unclear_label.whole_number_questions(label, cells, self._uris)
+        yield from unclear_label.width_questions(len(further), self._where)
+        undeclared = [column for column in further if column.name not in self._chosen]
+        yield from unclear_label.rounding_questions(undeclared, self._values)
+        cells = self._values[split] if split else ()
+        yield from unclear_label.split_number_questions(split, cells)
 
     def roles(self, columns: LabelSchema, *, whole: bool) -> tuple[RoleRow, ...]:
         """The rows of all columns in the table of roles; `whole` if these are all rows."""
