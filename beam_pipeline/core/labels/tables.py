@@ -15,6 +15,7 @@ from itertools import chain
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels import (
     box_columns,
+    cells,
     further_columns,
     leading_columns,
     schema,
@@ -23,16 +24,6 @@ from beam_pipeline.core.labels import (
     unclear_label,
 )
 from beam_pipeline.core.labels.box_columns import BoxColumns, find_boxes, find_size, inspect_boxes
-from beam_pipeline.core.labels.cells import (
-    MOST,
-    NEARLY_ALL,
-    are_nested,
-    filled,
-    infer_kind,
-    sample_items,
-    text_of,
-    texts_of,
-)
 from beam_pipeline.core.labels.roles import CLASS, KEY, SPLIT, RoleRow, column_rows, role_of
 from beam_pipeline.core.labels.samples import SAMPLES
 from beam_pipeline.core.labels.schema import Column, ColumnChoices, ColumnKind
@@ -154,7 +145,7 @@ class _Inspection:
         free = {n: c for n, c in self._values.items() if n not in declared | {*choices.list_column}}
         if leading_columns.has_objects(free.get(schema.OBJECTS_COLUMN, ())):
             del free[schema.OBJECTS_COLUMN]
-        self._nested = tuple(name for name, cells in free.items() if are_nested(cells))
+        self._nested = tuple(name for name, column in free.items() if cells.are_nested(column))
         keys = [table.key_column for table in tables]
         declared |= {*keys, *self._nested}
         self._paths = tuple(further_columns.undeclared_files(self._values, declared, head_of))
@@ -173,11 +164,11 @@ class _Inspection:
         """The columns and how they are read. Raises LabelTableError."""
         values, choices = self._values, self._choices
         objects: leading_columns.ObjectLists | None = None
-        cells, columns = values.get(schema.OBJECTS_COLUMN, ()), list(filter(None, values))
+        lists, columns = values.get(schema.OBJECTS_COLUMN, ()), list(filter(None, values))
         skipped = choices.columns.get(schema.OBJECTS_COLUMN) == schema.SKIP_KIND
-        if leading_columns.has_objects(cells) and not skipped:
-            objects = leading_columns.inspect_objects(cells, choices.columns)
-            columns += leading_columns.list_names(cells)
+        if leading_columns.has_objects(lists) and not skipped:
+            objects = leading_columns.inspect_objects(lists, choices.columns)
+            columns += leading_columns.list_names(lists)
         leads = schema.OBJECTS_COLUMN if objects else ""
         problems = unclear_label.choice_problems(choices, columns, self._keys, self._points, leads)
         for problem in problems:
@@ -188,7 +179,7 @@ class _Inspection:
         used = {split, leads, *(name for pair in self._points.values() for name in pair)}
         names = [name for name in names if name not in used]
         undeclared = [] if split else [name for name in names if name not in choices.columns]
-        split_like = [n for n in undeclared if are_splits(n, {*texts_of(values[n])} - {""})]
+        split_like = [n for n in undeclared if are_splits(n, {*cells.texts_of(values[n])} - {""})]
         leading = self._leading(names, objects)
         names = [name for name in names if name not in leading.used]
         listed = () if objects else self._listed(names)
@@ -251,18 +242,18 @@ class _Inspection:
         if self._paths:
             yield further_columns.files_question(self._paths, self._where)
         apart = {label, leading.class_name, *self._keys, *self._chosen}
-        free = {name: cells for name, cells in self._values.items() if name not in apart}
+        free = {name: column for name, column in self._values.items() if name not in apart}
         yield from unclear_label.verdict_questions(free)
-        cells = self._values.get(label, ())
+        labels = self._values.get(label, ())
         if label and not choices.label_column:
-            yield from unclear_label.partition_questions(label, cells, self._uris)
+            yield from unclear_label.partition_questions(label, labels, self._uris)
         if label.lower() in LABEL_NAMES and label not in self._chosen:
-            yield from unclear_label.whole_number_questions(label, cells, self._uris)
+            yield from unclear_label.whole_number_questions(label, labels, self._uris)
         yield from unclear_label.width_questions(len(further), self._where)
         undeclared = [column for column in further if column.name not in self._chosen]
         yield from unclear_label.rounding_questions(undeclared, self._values)
-        cells = self._values[split] if split else ()
-        yield from unclear_label.split_number_questions(split, cells)
+        splits = self._values[split] if split else ()
+        yield from unclear_label.split_number_questions(split, splits)
 
     def roles(self, columns: LabelSchema, *, whole: bool) -> tuple[RoleRow, ...]:
         """The rows of all columns in the table of roles; `whole` if these are all rows."""
@@ -288,9 +279,9 @@ class _Inspection:
         has_lists = list in set(map(type, values))
         repeated = bool(separator) or (has_lists and chosen != schema.JSON_KIND)
         if repeated:
-            values = list(sample_items(values, separator))
-        share = MOST if is_label else NEARLY_ALL  # a fraction all but excludes classes
-        kind = schema.KIND_NAMES[chosen] if chosen else infer_kind(values, share)
+            values = list(cells.sample_items(values, separator))
+        share = cells.MOST if is_label else cells.NEARLY_ALL  # a fraction all but excludes classes
+        kind = schema.KIND_NAMES[chosen] if chosen else cells.infer_kind(values, share)
         if kind is ColumnKind.FILE:
             kind = further_columns.kind_of_files(values, self._head_of)
         column = schema.further_column(name, kind)
@@ -323,14 +314,14 @@ class _Inspection:
         if not sides or of_regions or not forms.issubset(schema.LIST_FORMS):
             return None
         label = "" if choices.label_column == schema.NO_LABEL_COLUMN else choices.label_column
-        cells = {name: filled(values[name]) for name in sides if len(sides) > 1}
-        texts = [name for name in cells if infer_kind(cells[name] or [0]) is ColumnKind.BYTES]
-        if texts and not re.match(r"[+-]?\d", text_of(cells[texts[0]][0])):
+        numbers = {name: cells.filled(values[name]) for name in sides if len(sides) > 1}
+        texts = [n for n in numbers if cells.infer_kind(numbers[n] or [0]) is ColumnKind.BYTES]
+        if texts and not re.match(r"[+-]?\d", cells.text_of(numbers[texts[0]][0])):
             return None
         if texts:
             raise LabelTableError(
                 f"{self._where}: the columns {', '.join(sides)} are called like sides of boxes, but {texts[0]!r} contains "
-                f"texts such as {excerpt(cells[texts[0]][0])}. Write numbers; or --columns {shlex.quote(f'{texts[0]}:str')} "
+                f"texts such as {excerpt(numbers[texts[0]][0])}. Write numbers; or --columns {shlex.quote(f'{texts[0]}:str')} "
                 "keeps all as plain columns"
             )
         further = [name for name in names if name not in sides]
@@ -341,11 +332,11 @@ class _Inspection:
 
     def _may_be_classes(self, column: Column) -> bool:
         """True for an undeclared column whose values repeat: texts, or integers under a name like cls."""
-        texts = texts_of(filled(self._values[column.name]))
+        texts = cells.texts_of(cells.filled(self._values[column.name]))
         called = _OF_CLASSES.search(column.name.lower())
         kinds = (ColumnKind.BYTES, ColumnKind.INT64) if called else (ColumnKind.BYTES,)
         undeclared = column.kind in kinds and column.name not in self._chosen
-        return undeclared and 1 < len(set(texts)) <= MOST * len(texts)
+        return undeclared and 1 < len(set(texts)) <= cells.MOST * len(texts)
 
     def _one_hot(self, names: Sequence[str]) -> leading_columns.LeadingColumns:
         """The one-hot columns that the user named, or that there are instead of a label."""
@@ -407,11 +398,11 @@ class _Inspection:
         if choices.sample != SAMPLES[0] or not texts or choices.label_column in texts:
             return ()
         files = zip(self._files, self._key_of_file, strict=True)
-        images = [text_of(cell) for rows, key in files for cell in rows.cells(key)]
+        images = [cells.text_of(cell) for rows, key in files for cell in rows.cells(key)]
         differing = {
             name
             for name in names
-            if len({*zip(images, texts_of(self._values[name]), strict=True)}) > len({*images})
+            if len({*zip(images, cells.texts_of(self._values[name]), strict=True)}) > len({*images})
         }
         has_lists = any(list in set(map(type, self._values[name])) for name in names)
         if not differing.intersection(texts) or has_lists:
