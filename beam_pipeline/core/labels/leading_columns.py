@@ -230,7 +230,9 @@ class ObjectLists(LeadingColumns):
         """Returns the objects of each row, as one list for each of `columns`."""
         name, empty = schema.OBJECTS_COLUMN, ((),) * len(self.columns)
         numbered = list(zip(rows.cells(name), rows.lines, strict=True))
-        values, faults = cells.parse_cells(numbered, lambda cell: parse_objects(*cell, self))
+        values, faults = cells.parse_cells(
+            numbered, lambda cell: parse_objects(cell[0], cell[1], self)
+        )
         problems = {row: f"column {name!r}: {message}" for row, message in faults.items()}
         return list(zip(*(lists or empty for lists in values), strict=True)), problems
 
