@@ -12,8 +12,7 @@ from typing import Any
 
 from beam_pipeline.config import LATEST, SETTLED_BY_REUSE, ConvertConfig
 from beam_pipeline.core.dataset.changes import option_differences
-from beam_pipeline.core.dataset.manifest import LABELS_NAME, MANIFEST_NAME
-from beam_pipeline.core.dataset.names import dataset_name
+from beam_pipeline.core.dataset.names import LABELS_NAME, MANIFEST_NAME, dataset_name
 from beam_pipeline.core.dataset.plausibility import FOLDER_NAMES, LabelChecks
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels import schema
