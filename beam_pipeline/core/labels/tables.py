@@ -122,9 +122,11 @@ def inspect_tables(
     inspection = _Inspection([rows for _, rows in inspected], choices, tables, head_of)
     columns = inspection.label_schema()
     whole = all(head.whole and head.rows is None for head in heads)
-    notes = chain.from_iterable(map(table_files.file_notes, heads, tables))
     roles = inspection.roles(columns, whole=whole)
-    return replace(columns, notes=(*notes, *columns.notes), roles=roles), tables
+    questions = tuple(inspection.questions(columns))
+    of_files = chain.from_iterable(map(table_files.file_notes, heads, tables))
+    notes = (*of_files, *columns.notes)
+    return replace(columns, notes=notes, questions=questions, roles=roles), tables
 
 
 class _Inspection:
@@ -217,20 +219,14 @@ class _Inspection:
             guessed=frozenset(numbers - choices.columns.keys()),
             several_rows=bool(listed) or leading.several_rows,
             notes=tuple(filter(None, [leading.note, *notes])),
-            questions=tuple(self._questions(leading, label, further, split)),
             split_like=tuple(name for name in split_like if name != label),
             points=self._points,
         )
 
-    def _questions(
-        self,
-        leading: leading_columns.LeadingColumns,
-        label: str,
-        further: Sequence[Column],
-        split: str,
-    ) -> Iterator[Question]:
-        """What is not safe to assume of the columns of labels, the further ones and the split's."""
-        choices = self._choices
+    def questions(self, columns: LabelSchema) -> Iterator[Question]:
+        """What is not safe to assume of the columns."""
+        choices, leading, split = self._choices, columns.leading, columns.split_column
+        label = "" if isinstance(leading, BoxColumns) else columns.label_name or ""
         if leading.question:
             yield leading.question
         if isinstance(leading, BoxColumns) and not (leading.class_name or choices.label_column):
@@ -249,6 +245,7 @@ class _Inspection:
             yield from unclear_label.partition_questions(label, labels, self._uris)
         if label.lower() in LABEL_NAMES and label not in self._chosen:
             yield from unclear_label.whole_number_questions(label, labels, self._uris)
+        further = columns.table_columns
         yield from unclear_label.width_questions(len(further), self._where)
         undeclared = [column for column in further if column.name not in self._chosen]
         yield from unclear_label.rounding_questions(undeclared, self._values)
