@@ -10,7 +10,6 @@ is an old version of an object that was replaced. Other columns are ignored:
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
 import io
@@ -250,8 +249,6 @@ def read_lines(
       first_line: the number of the first one.
       regular: True if each line break is known to end a record.
     """
-    if first_line == 1:
-        lines = lines.removeprefix(codecs.BOM_UTF8)
     if not regular and not cuts.is_regular(lines, header.delimiter):
         yield from read_rows(io.BytesIO(lines), uri, header, first_line)
         return
