@@ -128,18 +128,33 @@ class DataSet:
             if uri not in self.skipped and tree.has_file(uri):
                 self.skipped.add(uri)
                 if not named:
-                    named = self._name_classes(read_class_file(uri), uri)
+                    names = read_class_file(uri)
+                    self._name_classes(names, uri, as_far_as_both=True)
+                    named = bool(names)
 
-    def _name_classes(self, names: Mapping[int, str], uri: str) -> bool:
-        """Takes the names of a file, unless it is without any. Raises UsageError if others differ."""
-        if names and self.names and self.names != names:
+    def _name_classes(
+        self, names: Mapping[int, str], uri: str, *, as_far_as_both: bool = False
+    ) -> None:
+        """Takes the names of a file if there are none yet.
+
+        Args:
+          names: class id -> name; empty if the file has none.
+          uri: the file.
+          as_far_as_both: True to compare the classes of both files only. LabelImg adds classes to its file as they
+            appear, so the files of two folders are often of different lengths.
+
+        Raises:
+          UsageError: the names differ from those of another file.
+        """
+        if not self.names:
+            self.names, self.names_from = names, uri
+        known, own = self.names.keys(), names.keys()
+        compared = known & own if as_far_as_both else known | own
+        if own and any(self.names.get(i) != names.get(i) for i in compared):
             raise UsageError(
                 f"{self.names_from} and {uri} name the classes differently; convert the two data "
                 "sets on their own, or make the files agree"
             )
-        if names:
-            self.names, self.names_from = names, uri
-        return bool(names)
 
     def _described_pairs(self, description: Description) -> list[FolderPair]:
         """Returns the folders in a description; adds the images in its list files.
