@@ -29,14 +29,13 @@ class EstimateOptions(OptionGroup):
     title = "estimate"
 
     workers: int | None = option(
-        f"Dataflow workers (default: {Machines.workers})", None, Kind("N", int, 1)
+        f"Dataflow workers (default: {Machines.workers})", kind=Kind("N", int, 1)
     )
     worker_vcpus: int | None = option(
         f"vCPUs per worker, with 4 GB of memory each (default: {Machines.vcpus})",
-        None,
-        Kind("N", int, 1),
+        kind=Kind("N", int, 1),
     )
-    prices: str = option("JSON file with prices in US dollars", "", "FILE")
+    prices: str = option("JSON file with prices in US dollars", kind="FILE")
 
     @property
     def machines(self) -> Machines | None:
