@@ -23,13 +23,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # else an import that most commands do without
     import subprocess
 
-_Change = contextlib.AbstractContextManager[object]
 _Specs = tuple[set[Any], set[Any]]
 
 _NEVER_MS = 7 * 24 * 3600 * 1000  # a week
 _MOST_SPECS = 1024  # kinds of DoFns; a user's program may run other jobs as well
-_DATA_PLANE = "apache_beam.runners.worker.data_plane"
-_SUBPROCESS_SERVER = "apache_beam.utils.subprocess_server"
 _ASK_FOR_IPYTHON = (
     "apache_beam.utils.interactive_utils",
     "apache_beam.pipeline",
@@ -58,24 +55,23 @@ class Patch:
 
     _lock = threading.Lock()
 
-    def __init__(self, change: Callable[[], _Change]) -> None:
-        """Takes a function that returns the change as a context for one job."""
-        self._change = change
+    def __init__(self, change: Callable[[], Iterator[None]]) -> None:
+        """Takes the change as a function that yields while it lasts."""
+        self._change = contextlib.contextmanager(change)
         self._jobs = 0
-        self._made: _Change = contextlib.nullcontext()
+        self._made = contextlib.ExitStack()
 
     def __enter__(self) -> None:
         with self._lock:
             if not self._jobs:
-                self._made = self._change()
-                self._made.__enter__()
+                self._made.enter_context(self._change())
             self._jobs += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._jobs -= 1
             if not self._jobs:
-                self._made.__exit__(None, None, None)
+                self._made.close()
 
 
 @contextlib.contextmanager
@@ -113,7 +109,7 @@ def _filtered(keep: Callable[[logging.LogRecord], bool], name: str) -> Iterator[
 
 
 @Patch
-def remembered_dofn_specs() -> _Change:
+def remembered_dofn_specs() -> Iterator[None]:
     """Finds out once for each kind of DoFn whether it has state or timers.
 
     Beam looks through all methods of a DoFn for them some 50 times while it starts a job of ours, which
@@ -135,11 +131,11 @@ def remembered_dofn_specs() -> _Change:
         states, timers = known[kind]
         return set(states), set(timers)
 
-    return _set(userstate, get_dofn_specs=find_once)
+    with _set(userstate, get_dofn_specs=find_once):
+        yield
 
 
 @Patch
-@contextlib.contextmanager
 def shielded_engines() -> Iterator[None]:
     """Keeps Ctrl-C from the engines that Beam starts as processes of their own."""
     import subprocess
@@ -160,7 +156,6 @@ def shielded_engines() -> Iterator[None]:
 
 
 @Patch
-@contextlib.contextmanager
 def noted_folders() -> Iterator[None]:
     """Notes the temporary folders that Beam makes for engines, of which it removes only some.
 
@@ -187,17 +182,17 @@ def _is_no_process_report(record: logging.LogRecord) -> bool:
 
 
 @Patch
-def silent_processes() -> _Change:
+def silent_processes() -> Iterator[None]:
     """Drops Beam's warnings about the normal start and stop of its processes; errors are not dropped.
 
     Beam logs some of them through the root logger, such as "Waiting for grpc channel to be ready" on a
     slow machine, so they are recognised by their module.
     """
-    return _filtered(_is_no_process_report, _SUBPROCESS_SERVER)
+    with _filtered(_is_no_process_report, "apache_beam.utils.subprocess_server"):
+        yield
 
 
 @Patch
-@contextlib.contextmanager
 def as_in_a_script() -> Iterator[None]:
     """Lets Beam take a notebook for a script.
 
@@ -223,7 +218,6 @@ EVERY_ENGINE = (
 
 
 @Patch
-@contextlib.contextmanager
 def whole_elements() -> Iterator[None]:
     """Keeps Beam's own engine from reading halves of elements, and its threads from a missing lock.
 
@@ -244,7 +238,7 @@ def whole_elements() -> Iterator[None]:
 
 
 @Patch
-def unsampled_states() -> _Change:
+def unsampled_states() -> Iterator[None]:
     """Starts no thread that samples which step of a bundle is running; no command shows its figures.
 
     The end of a bundle waits for that thread, which sleeps for up to a sixth of the bundle's time.
@@ -252,21 +246,17 @@ def unsampled_states() -> _Change:
     from apache_beam.runners.worker.statesampler import statesampler_impl
 
     if not hasattr(statesampler_impl, "threading"):  # it is not compiled, and samples nothing
-        return contextlib.nullcontext()
+        yield
+        return
     unstarted = SimpleNamespace(start=bool, join=bool)
-    return _set(statesampler_impl, threading=SimpleNamespace(Thread=lambda target: unstarted))
+    with _set(statesampler_impl, threading=SimpleNamespace(Thread=lambda target: unstarted)):
+        yield
 
 
 # --- Flink ----------------------------------------------------------------------------------------
 
 
-def _is_not_raised(record: logging.LogRecord) -> bool:
-    """False for Beam's logs of a failure that it also raises, or of the end of a connection."""
-    return record.module not in ("portable_runner", "data_plane")
-
-
 @Patch
-@contextlib.contextmanager
 def silent_connections() -> Iterator[None]:
     """Passes over connections that end: workers in this process are threads, and Flink hangs up on them.
 
@@ -283,7 +273,13 @@ def silent_connections() -> Iterator[None]:
         if not closed and not isinstance(error, grpc.RpcError):
             hook(raised)
 
-    with _filtered(_is_not_raised, _DATA_PLANE), _set(threading, excepthook=pass_over):
+    def is_not_raised(record: logging.LogRecord) -> bool:
+        return record.module not in ("portable_runner", "data_plane")
+
+    with (
+        _filtered(is_not_raised, "apache_beam.runners.worker.data_plane"),
+        _set(threading, excepthook=pass_over),
+    ):
         yield
 
 
@@ -291,10 +287,9 @@ def silent_connections() -> Iterator[None]:
 
 
 @Patch
-@contextlib.contextmanager
 def silent_submission() -> Iterator[None]:
     """Drops Beam's logs of errors that it also raises, and its warnings about wheels."""
-    client, stager = "dataflow.internal.apiclient", "portability.stager"
-    loggers = [logging.getLogger(f"apache_beam.runners.{name}") for name in (client, stager)]
-    with _set(loggers[0], disabled=True), _set(loggers[1], disabled=True):
+    runners = logging.getLogger("apache_beam.runners")
+    client = runners.getChild("dataflow.internal.apiclient")
+    with _set(client, disabled=True), _set(runners.getChild("portability.stager"), disabled=True):
         yield

@@ -64,7 +64,7 @@ class RandomAccess:
     ) -> None:
         dataset = open_to_read(folder, weights)
         self._shards = dataset.shards(split)
-        record_format = dataset.record_format
+        record_format = dataset.manifest.record_format
         check_jumps(record_format, dataset.path, "RandomAccess")
         shards.check_shards(dataset, self._shards)
         self._data = fingerprint(self._shards)

@@ -52,7 +52,7 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
                     f"replaced; run: beam-tfrecord verify {dataset.path}"
                 )
         if lengths:
-            _check_lengths(shard, dataset.record_format)
+            _check_lengths(shard, dataset.manifest.record_format)
 
 
 def _check_lengths(shard: Shard, record_format: RecordFormat) -> None:

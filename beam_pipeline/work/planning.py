@@ -178,7 +178,10 @@ class Planning:
         try:
             with files.naming(folder, errors.OutputError):
                 self._check_earlier_run(plan, run)
-            self._note(plan, run)
+            with files.naming(folder, errors.OutputError, "written to"):
+                output_folder.write_note(folder, plan, run)
+                if self.writes:
+                    self._check_space(plan, run)
             return plan
         except errors.ConversionError as error:  # or an earlier run cannot be read
             refusal = errors.Refusal.from_error(error)
@@ -195,22 +198,13 @@ class Planning:
         refusal = too_many_bad(tally, self.wishes.max_bad_fraction)
         return refusal or (errors.Refusal.from_error(errors.SampleError(fault)) if fault else None)
 
-    def _note(self, plan: Plan, run: Mapping[str, Any]) -> None:
-        """Notes the plan. Raises OutputError if the folder cannot be written to or has too little space."""
-        folder = self.request.folder
-        with files.naming(folder, errors.OutputError, "written to"):
-            output_folder.write_note(folder, plan, run)
-            if self.writes:
-                self._check_space(plan, run)
-
     def _check_earlier_run(self, plan: Plan, run: Mapping[str, Any]) -> None:
         """Raises ConversionError if this run would not write what the earlier one did, or over another's."""
         manifest.check_draft(run, plan.classes)
         folder, resume = self.request.folder, self.request.resume
         if self.writes and not resume:
             check_unwritten(folder, plan.shard_plan, retries=self.request.failures.retries)
-        earlier = read_earlier(folder) if resume else None
-        if not earlier:
+        if not (earlier := read_earlier(folder) if resume else None):
             return
         if earlier.shard_plan != plan.shard_plan:
             raise other_shards(earlier.shard_plan, plan.shard_plan)

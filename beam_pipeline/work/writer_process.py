@@ -285,12 +285,7 @@ class Tasks(Generic[_Result]):
     def submit(self, task: Task[_Result]) -> Iterator[Callable[[], _Result]]:
         """Hands on a task; yields the results of the oldest ones if too many are on their way."""
         future = submit(task)
-        if future is None:
-            self._waiting.append(task.run)
-        elif self._repeat:
-            self._waiting.append(partial(_result_or_run, future, task))
-        else:
-            self._waiting.append(future.result)
+        self._waiting.append(partial(self._result, future, task) if future else task.run)
         while len(self._waiting) > backlog():
             yield self._waiting.popleft()
 
@@ -299,12 +294,13 @@ class Tasks(Generic[_Result]):
         while self._waiting:
             yield self._waiting.popleft()
 
-
-def _result_or_run(future: Future[_Result], task: Task[_Result]) -> _Result:
-    try:
-        return future.result()
-    except WriterProcessError:
-        return task.run()
+    def _result(self, future: Future[_Result], task: Task[_Result]) -> _Result:
+        try:
+            return future.result()
+        except WriterProcessError:
+            if self._repeat:
+                return task.run()
+            raise
 
 
 def serve(file_descriptor: int) -> None:
