@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import importlib
 import logging
 import os
 import shutil
@@ -26,12 +25,6 @@ if TYPE_CHECKING:  # else an import that most commands do without
 _Specs = tuple[set[Any], set[Any]]
 
 _NEVER_MS = 7 * 24 * 3600 * 1000  # a week
-_MOST_SPECS = 1024  # kinds of DoFns; a user's program may run other jobs as well
-_ASK_FOR_IPYTHON = (
-    "apache_beam.utils.interactive_utils",
-    "apache_beam.pipeline",
-    "apache_beam.runners.direct.direct_runner",
-)
 
 engine_processes: list[subprocess.Popen[Any]] = []
 """The processes of engines that Beam has started; they do not hear of Ctrl-C."""
@@ -125,8 +118,6 @@ def remembered_dofn_specs() -> Iterator[None]:
         own = [value for value in vars(dofn).values() if isinstance(value, MethodType)]
         kind = (type(dofn), *(method.__func__ for method in own))
         if kind not in known:
-            if len(known) >= _MOST_SPECS:
-                known.clear()
             known[kind] = find(dofn)
         states, timers = known[kind]
         return set(states), set(timers)
@@ -199,9 +190,12 @@ def as_in_a_script() -> Iterator[None]:
     In IPython, Beam imports its interactive runner for every transform that is applied, to label it with
     the cell. The import fails without pandas and with pandas 3, and a conversion does not use it.
     """
-    with contextlib.ExitStack() as stack:
-        for name in _ASK_FOR_IPYTHON:
-            stack.enter_context(_set(importlib.import_module(name), is_in_ipython=bool))
+    from apache_beam import pipeline
+    from apache_beam.runners.direct import direct_runner
+    from apache_beam.utils import interactive_utils
+
+    asking = _set(interactive_utils, is_in_ipython=bool), _set(pipeline, is_in_ipython=bool)
+    with asking[0], asking[1], _set(direct_runner, is_in_ipython=bool):
         yield
 
 

@@ -349,7 +349,7 @@ class ConvertConfig:
         examples = self.source.examples
         colours = examples.mask_colours if isinstance(examples, LabelledImages) else ()
         given = {
-            "splits_from": LABEL_FILES if splits.by_label_file else "",
+            "splits_from": LABEL_FILES if splits.splits == LABEL_FILES else "",
             **self.options.samples.given,
             "split_by": splits.split_by,
             "stratify": splits.stratify,

@@ -31,6 +31,7 @@ from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, FolderLabe
 from beam_pipeline.layouts.roles import understanding
 from beam_pipeline.layouts.tree import subfolders
 from beam_pipeline.options import ConvertOptions
+from beam_pipeline.options.group import LABEL_FILES
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import say
 from beam_pipeline.work.labels import read_exclusion
@@ -84,7 +85,7 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
     """
     folder = output_folder(options.output.output)
     source, why = opening.open_source(options.inputs.layout, options.source)
-    if options.splits.by_label_file:
+    if options.splits.splits == LABEL_FILES:
         source = table.with_splits_of_files(source)
     source, known = _with_known_classes(source, options)
     source = _with_unlabelled(source, options.labels.unlabelled)
@@ -365,13 +366,13 @@ def resolve_renames(wanted: Mapping[str, str], columns: Sequence[schema.Column])
       UsageError: the feature does not exist, or nothing would contain the image or the label.
     """
     standard = features.feature_kinds(columns)
-    by_name = {column.name: column.feature_keys[0] for column in columns if column.feature}
     index = schema.class_column(columns)
     label = columns[index].feature_keys[0] if index is not None else "image/label"
-    by_name.setdefault("label", label)  # whatever its column is called
+    by_name = {column.name: column.feature_keys[0] for column in columns if column.feature}
+    known = {"label": label, **by_name, **{key: key for key in standard}}
     renames = {}
     for written, source in wanted.items():
-        key = source if source in standard else by_name.get(source, "")
+        key = known.get(source, "")
         if key not in standard:
             raise UsageError(
                 f"--features {written}={source}: there is no feature or column {source!r}; the features "

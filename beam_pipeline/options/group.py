@@ -256,8 +256,11 @@ class OptionGroup:
     @property
     def given(self) -> Mapping[str, Any]:
         """The options that are not at their defaults."""
-        typed = [(declared, getattr(self, declared.name)) for declared in self.options()]
-        return {o.name: value for o, value in typed if value != o.default}
+        return {option.name: value for option, value in self.values() if value != option.default}
+
+    def values(self) -> list[tuple[Option, Any]]:
+        """Each option with its value."""
+        return [(option, getattr(self, option.name)) for option in self.options()]
 
     @classmethod
     def options(cls) -> Sequence[Option]:
@@ -284,7 +287,7 @@ class OptionGroup:
         Raises:
           UsageError: a value is not allowed.
         """
-        values = {declared.name: getattr(arguments, declared.name) for declared in cls.options()}
+        values = {option.name: getattr(arguments, option.name) for option in cls.options()}
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
 
 

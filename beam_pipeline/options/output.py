@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from beam_pipeline.core.dataset.duplicates import POLICIES
 from beam_pipeline.core.errors import UsageError
@@ -13,7 +13,7 @@ from beam_pipeline.core.labels.boxes import BAD_BOXES
 from beam_pipeline.core.records.formats import COMPRESSIONS, DEFAULT_FORMAT, FORMATS
 from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES, ShardConfig, SplitFractions
 from beam_pipeline.options import group
-from beam_pipeline.options.group import LABEL_FILES, NUMBER, SIZE, Kind, OptionGroup, option
+from beam_pipeline.options.group import NUMBER, SIZE, Kind, OptionGroup, option
 from beam_pipeline.storage.read_ahead import DEFAULT_MAX_BYTES, REMOTE_READS
 
 
@@ -125,18 +125,14 @@ class ImageOptions(OptionGroup):
         """The changes to images, without the codec that makes them."""
         sides = tuple(map(int, self.resize.split("x"))) if self.resize else ()
         encodes = self.resize is not None or self.image_format != geometry.IMAGE_FORMATS[0]
-        return geometry.ImageChanges(
-            orientation=self.orientation or "",
-            resize=(sides[0], sides[-1]) if sides else None,
-            resize_mode=self.resize_mode,
-            never_enlarge=self.never_enlarge,
-            image_format=self.image_format,
-            quality=self.quality,
-            reencode=self.reencode or ("auto" if encodes else "never"),
-            color_profile=self.color_profile,
-            animated=self.animated,
-            image_codec=self.image_codec,
-        )
+        changes = {
+            **vars(self),
+            "orientation": self.orientation or "",
+            "resize": (sides[0], sides[-1]) if sides else None,
+            "reencode": self.reencode or ("auto" if encodes else "never"),
+        }
+        names = {field.name for field in fields(geometry.ImageChanges)} & changes.keys()
+        return geometry.ImageChanges(**{name: changes[name] for name in names})
 
 
 @dataclass(frozen=True)
@@ -183,11 +179,6 @@ class SplitOptions(OptionGroup):
     def fractions(self) -> SplitFractions | None:
         """The shares of the splits; None if samples are not divided."""
         return self.splits if isinstance(self.splits, SplitFractions) else None
-
-    @property
-    def by_label_file(self) -> bool:
-        """True if each label file is a split."""
-        return self.splits == LABEL_FILES
 
     @property
     def split_names(self) -> tuple[str, ...]:

@@ -341,11 +341,8 @@ class _Roots:
             # The name of an object may be anything and stays as it is.
             remote = is_remote(uri) and not uri.startswith("file://")
             where = uri if remote else files.canonical(uri)
-            outside = True
-            for index, root in enumerate(self._roots):
-                if not where.startswith(root.prefix):
-                    continue
-                outside = False
+            roots = [(i, r) for i, r in enumerate(self._roots) if where.startswith(r.prefix)]
+            for index, root in roots:
                 key = where[len(root.prefix) :]
                 hidden = root.hidden_folder(key)
                 if hidden and (index, hidden) not in hidden_folders:
@@ -353,7 +350,7 @@ class _Roots:
                     yield _Entry(hidden, 0, 0, index, file, line)
                 elif not hidden and key and not key.endswith("/"):
                     yield _Entry(key, size, version, index, file, line)
-            if outside:
+            if not roots:
                 tally.ignored[OUTSIDE] += 1
 
 
@@ -395,9 +392,7 @@ def _listed(
         root = rules[entry.root]
         if entry.key.endswith("/"):
             root.hidden_folder(entry.key)  # which counts it
-            continue
-        uri = root.prefix + entry.key
-        if root.rules.lists(entry.key, uri):
+        elif root.rules.lists(entry.key, uri := root.prefix + entry.key):
             yield references.ImageRef(entry.key, uri, entry.size, entry.version)
 
 
