@@ -484,7 +484,10 @@ def test_a_data_set_is_what_its_manifest_says(tmp_path: Path) -> None:
         assert dataset.key_of(f"image/{key}") == expected
     assert dataset.keys_of(["image/height", "image/width"]) == ("h", "image/width")
     assert dataset.keys_of(["image/height", "image/channels"]) is None
-    assert (dataset.record_format, dataset.bare_pixels) == (TFRecordFormat("gzip"), True)
+    assert (dataset.manifest.record_format, dataset.manifest.bare_pixels) == (
+        TFRecordFormat("gzip"),
+        True,
+    )
 
 
 def test_names_from_data_are_escaped_in_a_notebook() -> None:
