@@ -35,6 +35,7 @@ def run_python(folder: Path, *argv: str, script: str = "") -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "arguments", "lines"),
     [
@@ -53,6 +54,7 @@ def test_a_pipeline_of_ones_own(
     assert main(["verify", f"{tmp_path}/out"]) == 0
 
 
+@pytest.mark.slow
 def test_the_textbook_pipeline_writes_the_same_examples(tmp_path: Path) -> None:
     """In shards of Beam's own sink."""
     write_files(f"{tmp_path}/photos", {"a/1.jpg": picture(), "b/2.jpg": picture(), "b/3.jpg": "no"})
@@ -63,6 +65,7 @@ def test_the_textbook_pipeline_writes_the_same_examples(tmp_path: Path) -> None:
     assert read_all(tmp_path / "textbook") == read_all(tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_the_pipelines_of_the_page_on_transforms_run(tmp_path: Path) -> None:
     """The shards that the page asks for, and a step after the commit."""
     write_files(f"{tmp_path}/photos", {"a/1.jpg": picture(), "b/2.jpg": picture()})

@@ -252,6 +252,7 @@ def test_an_encoder_that_is_not_about_images(photos: Path) -> None:
         write([sample("a/0.jpg", tags=[0])], WriteImageShards("wrong", Tags()))
 
 
+@pytest.mark.slow
 def test_shards_of_another_encoder_are_neither_kept_nor_repaired(
     photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -277,6 +278,7 @@ def test_shards_of_another_encoder_are_neither_kept_nor_repaired(
     assert "written with other options" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_two_samples_of_a_key_and_other_bad_ones(photos: Path) -> None:
     """Neither of the two is written; labels, splits and elements are checked; by default the job fails."""
     twice = [sample("a/0.jpg"), sample("a/0.jpg")._replace(version=3)]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.cli import main
+from beam_pipeline.work import job as work_job
 from beam_pipeline.work.job import claimed
 from tests.harness import (
     PATIENCE_S,
@@ -87,12 +88,19 @@ def error_of(printed: Printed) -> str:
 OPTIONS = ("", "--overwrite", "--resume", "--reuse")
 
 
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs do not wait for the claim of another one to end."""
+    monkeypatch.setattr(work_job, "_PATIENCE_S", 0)
+
+
 def _with_value(option: str, earlier: Path) -> list[str]:
     """An option as it is typed; `--reuse` names a data set."""
     return [*filter(None, [option]), *([str(earlier)] if option == "--reuse" else [])]
 
 
 @pytest.mark.promise("two_jobs")
+@pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize("option", OPTIONS)
 def test_a_job_that_finds_another_at_work_touches_nothing(
     argv: list[str], out: Path, tmp_path: Path, option: str
@@ -107,6 +115,7 @@ def test_a_job_that_finds_another_at_work_touches_nothing(
     assert digests(out) == digests(tmp_path / "whole")
 
 
+@pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize("command", ["repair", "index"])
 def test_repair_and_index_respect_a_job(out: Path, command: str) -> None:
     """They would write between its files; `verify` only reads."""

@@ -61,6 +61,7 @@ def with_plugins(site: Path, code: str, *argv: str) -> subprocess.CompletedProce
 # --- the example ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_layout_of_the_example_is_recognised(installed: Path, tmp_path: Path) -> None:
     """Without being named; labels are in the examples; a broken file is a dead letter with its place."""
     cameras, output = tmp_path / "cameras", tmp_path / "out"

@@ -323,6 +323,7 @@ print(json.dumps([before, state(), len(os.listdir("/proc/self/fd")) - descriptor
 """
 
 
+@pytest.mark.slow
 @pytest.mark.promise("threads")
 def test_jobs_in_two_threads_are_those_of_one_and_leave_nothing(tmp_path: Path) -> None:
     """Both data sets have the same bytes; of Beam, logging and signals all is as before."""

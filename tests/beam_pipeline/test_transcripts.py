@@ -28,6 +28,17 @@ from tests.pictures import write_files
 
 FOLDER = Path(__file__).with_name("transcripts")
 NAMES = sorted(path.stem for path in FOLDER.glob("*.txt"))
+SLOW = {
+    "classes",
+    "duplicates",
+    "overwrite",
+    "plan",
+    "questions_and_same_files",
+    "repair",
+    "resume",
+    "reuse",
+    "rows_as_samples",
+}
 TYPED = re.compile(r"^\$ .*<<END\n(?:> .*\n)+|^[#$] .*\n", re.MULTILINE)
 LEFT_OUT = re.compile(
     r"^\d+ images? listed\n|^\d+ samples?, .* to write\n|^.* samples/s, .*\n|(?<=  time: )[\d.]+ s.*| --writers[ =]0",
@@ -40,7 +51,9 @@ LEFT_OUT = re.compile(
 @pytest.mark.promise(
     "reused", "reused_damaged", "duplicates", "excluded", "bad_image", "too_many_bad", "zeros"
 )
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NAMES]
+)
 def test_a_session_is_as_recorded(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

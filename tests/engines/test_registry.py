@@ -128,6 +128,7 @@ def test_a_copy_has_values_of_its_own(copied: object) -> None:
     assert twin.get_all_options()["direct_num_workers"] == 9
 
 
+@pytest.mark.slow
 def test_an_engine_that_does_not_start_leaves_no_temporary_folder(tmp_path: Path) -> None:
     """Beam makes three before, and removes none; its cache of packages stays."""
     write_pictures(f"{tmp_path}/photos", ["a/1.jpg"])

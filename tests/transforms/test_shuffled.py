@@ -95,6 +95,7 @@ class Reading(NamedTuple):
     x: int
 
 
+@pytest.mark.slow
 def test_every_kind_of_record_becomes_the_same_bytes(tmp_path: Path) -> None:
     """Dicts, NamedTuples, rows, examples and serialized examples."""
 
@@ -254,6 +255,7 @@ def test_classes_are_counted(tmp_path: Path) -> None:
     ] == [(0, "cat", 3), (1, "dog", 3)]
 
 
+@pytest.mark.slow
 def test_what_a_folder_that_is_not_empty_means(tmp_path: Path) -> None:
     """It fails, is taken up where the same records were being written, or is replaced."""
     out, arguments = tmp_path / "out", {"key": "id", "num_shards": 3}

@@ -116,8 +116,18 @@ DIED = (
     ("task", "error", "said"),
     [
         (Task("fail"), OutputError, "^no space$"),
-        (Task("be killed"), WriterProcessError, DIED.format("be killed", "SIGKILL")),
-        (Task("exit"), WriterProcessError, DIED.format("exit", "exit code 3")),
+        pytest.param(
+            Task("be killed"),
+            WriterProcessError,
+            DIED.format("be killed", "SIGKILL"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            Task("exit"),
+            WriterProcessError,
+            DIED.format("exit", "exit code 3"),
+            marks=pytest.mark.slow,
+        ),
         (Unknown(), AttributeError, "Unknown"),  # as of a program's own file
     ],
 )
@@ -133,6 +143,7 @@ def test_an_error_of_a_task_is_raised_here(
         assert run(Task()) != os.getpid()
 
 
+@pytest.mark.slow
 def test_a_process_that_died_while_it_was_idle_is_replaced() -> None:
     """No task is to blame, so none fails; when the block ends, the new process does, too."""
     with writer_processes(2):
@@ -144,6 +155,7 @@ def test_a_process_that_died_while_it_was_idle_is_replaced() -> None:
     assert are_gone(later)
 
 
+@pytest.mark.slow
 def test_a_task_that_dies_in_planning_is_done_here() -> None:
     """It only computes something; the process that takes the next task is a new one."""
     with writer_processes(1):

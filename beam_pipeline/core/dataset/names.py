@@ -23,6 +23,8 @@ import uuid
 MANIFEST_NAME = "manifest.json"
 """The last file that a run writes: it lists what is in a complete data set."""
 
+LABELS_NAME = "labels.txt"
+LABEL_MAP_NAME = "label_map.pbtxt"
 REPORT_NAME = "report.html"
 """What a data set contains, for people."""
 

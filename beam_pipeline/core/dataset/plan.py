@@ -72,20 +72,18 @@ class Kept:
         for split, size in split_bytes.items():
             counts[split] = count = wanted.count_for(split, size)
             before = self.shards.get(split, count)
-            if before == count:
-                continue
+            average, most = size // before, 2 * wanted.shard_bytes
+            reason = (
+                f"whose average would be {average:,} bytes, while --shard_size is "
+                f"{wanted.shard_bytes:,}"
+            )
             if wanted.is_counted(split):
-                notes.append(f"{_replaced(split, count, before)}, by --num_shards")
-            elif (
-                wanted.shard_bytes <= 2 * (size // before)
-                and size <= 2 * before * wanted.shard_bytes
-            ):
+                reason = "by --num_shards"
+            elif before != count and wanted.shard_bytes <= 2 * average and size <= before * most:
                 counts[split] = earlier[split] = before
-            else:
-                notes.append(
-                    f"{_replaced(split, count, before)}, whose average would be {size // before:,} "
-                    f"bytes, while --shard_size is {wanted.shard_bytes:,}"
-                )
+            if before != counts[split]:
+                written = f"{counted(count, 'shard')}, all of them written"
+                notes.append(f"{split}: {written}, instead of {before}, {reason}")
         return Choice(counts, {"num_shards": earlier} if earlier else {}, notes)
 
     def number_classes(self, numbering: ClassNumbering, names: Iterable[str]) -> Choice:
@@ -116,10 +114,6 @@ class Kept:
 
 
 NOTHING_KEPT = Kept()
-
-
-def _replaced(split: str, count: int, before: int) -> str:
-    return f"{split}: {counted(count, 'shard')}, all of them written, instead of {before}"
 
 
 @dataclass(frozen=True)
@@ -191,9 +185,8 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
     """
     checks = request.checks
     names = sorted({*tally.samples, *request.splits})
-    shards = earlier.count_shards(
-        request.shards, {split: tally.written_bytes(split) for split in names}
-    )
+    sizes = {split: tally.written_bytes(split) for split in names}
+    shards = earlier.count_shards(request.shards, sizes)
     too_small = _too_small_shards(request.shards, shards.value, tally)
     classes, unnumbered = Choice(()), []
     try:
@@ -473,12 +466,9 @@ def accounting_error(
     planned = [spec.file_name for spec in shard_plan.specs]
     if sorted(shard.file_name for shard in shards) != sorted(planned):
         fault = f"{len(planned)} shards were planned, {len(shards)} were written:"
-    remedy = (
-        "No manifest is written. This is a fault of the program or the runner; please report it"
-    )
-    return (
-        errors.Refusal.from_error(errors.LostSamplesError(f"{fault} {remedy}")) if fault else None
-    )
+    remedy = "This is a fault of the program or the runner; please report it"
+    error = errors.LostSamplesError(f"{fault} No manifest is written. {remedy}")
+    return errors.Refusal.from_error(error) if fault else None
 
 
 def other_shards(then: sharding.ShardPlan, now: sharding.ShardPlan) -> errors.ConversionError:

@@ -87,7 +87,6 @@ _ROUNDED = 1.0  # pixel that the sides of a box may be off, as ends may count or
 _ROUNDED_FRACTION = 1e-3
 _SIDES = 4
 _PERCENT = 100
-_MANY = 10  # boxes
 _PLAIN_NUMBERS = re.compile(r"[-+.\d]*", re.ASCII)
 _LONGEST_PLAIN = 38  # digits of a number that surely fits a float32
 _CLASS_ID = re.compile(r"0|[1-9][0-9]{0,17}")
@@ -410,7 +409,9 @@ def _unit(boxes: Sequence[_Numbers | None], *, may_be_percent: bool) -> tuple[bo
         return True, "some look like fractions of the image. Write them in one unit."
     numbers = [number for box in filter(None, boxes) for number in box]
     decimals = sum(not number.is_integer() for number in numbers)
-    may_be_percent = may_be_percent and pixels >= _MANY and 2 * decimals > len(numbers)
+    may_be_percent = (
+        may_be_percent and pixels >= leading_columns.MANY_BOXES and 2 * decimals > len(numbers)
+    )
     if may_be_percent and _PERCENT / 2 < max(numbers) <= _PERCENT:
         return True, (
             "no number is beyond 100 and most have decimals, as percent of the image's size, which Label Studio writes. "

@@ -53,7 +53,8 @@ _MINUS = frozenset(("-1", "-1.0"))  # in place of 0, in CelebA's attributes
 _SHOWN_NAMES = 5
 
 BOXES = "bbox"
-_MANY = 10  # boxes
+MANY_BOXES = 10
+"""Fewer may look like another form, or another unit, by chance."""
 
 Parsed = tuple[Sequence[Sequence[Any]], Mapping[int, str]]
 """The values of each column, and row -> what is wrong with it."""
@@ -228,23 +229,19 @@ class ObjectLists(LeadingColumns):
     """The boxes of the objects in a list, their classes, and each further list under its own name.
 
     Attributes:
-      column: name of the column.
       categories: name of the list of classes.
       corners: whether boxes are two corners, not a corner and the size.
     """
 
-    column: str
     categories: str
     corners: bool
 
     def parse(self, rows: table_rows.TableRows) -> Parsed:
         """Returns the objects of each row, as one list for each of `columns`."""
-        cells = zip(rows.cells(self.column), rows.lines, strict=True)
-        values, faults = parse_cells(
-            list(cells), lambda cell: parse_objects(cell[0], self, cell[1])
-        )
-        empty = ((),) * len(self.columns)
-        problems = {row: f"column {self.column!r}: {message}" for row, message in faults.items()}
+        name, empty = schema.OBJECTS_COLUMN, ((),) * len(self.columns)
+        cells = list(zip(rows.cells(name), rows.lines, strict=True))
+        values, faults = parse_cells(cells, lambda cell: parse_objects(cell[0], self, cell[1]))
+        problems = {row: f"column {name!r}: {message}" for row, message in faults.items()}
         return list(zip(*(lists or empty for lists in values), strict=True)), problems
 
 
@@ -253,31 +250,28 @@ def has_objects(values: Sequence[Any]) -> bool:
     return any(BOXES in lists for lists in map(_lists_of, values) if lists)
 
 
-def inspect_objects(column: str, values: Sequence[Any], declared: Mapping[str, str]) -> ObjectLists:
+def inspect_objects(values: Sequence[Any], declared: Mapping[str, str]) -> ObjectLists:
     """Decides how the lists of each object are read.
 
     Args:
-      column: name of the column.
-      values: its cells at the beginnings of the files.
-      declared: "<column>.<list>" -> its type in --columns.
+      values: the cells of the column at the beginnings of the files.
+      declared: "objects.<list>" -> its type in --columns.
     """
     kinds = {name: schema.KIND_NAMES.get(kind) for name, kind in declared.items()}
     items: dict[str, list[Any]] = {}
     no_lists: dict[str, None] = {}
-    for name, cell in (
-        (n, c) for lists in map(_lists_of, values) for n, c in (lists or {}).items()
-    ):
+    lists = [item for lists in map(_lists_of, values) if lists for item in lists.items()]
+    for name, cell in lists:
         if isinstance(cell, list):
             items.setdefault(name, []).extend(cell)
         elif cell is not None:
             no_lists[name] = None
-    categories = next(
-        (name for name in schema.CATEGORY_NAMES if name in items), schema.CATEGORY_NAMES[0]
-    )
-    columns = list(schema.object_columns(pixels=True))
-    left_out = [f"{column}.{name}" for name in no_lists if name not in (BOXES, categories)]
+    usual = schema.CATEGORY_NAMES
+    categories = next((name for name in usual if name in items), usual[0])
+    columns, prefix = list(schema.object_columns(pixels=True)), f"{schema.OBJECTS_COLUMN}."
+    left_out = [prefix + name for name in no_lists if name not in (BOXES, categories)]
     for name in [name for name in items if name not in (*no_lists, BOXES, categories)]:
-        chosen = f"{column}.{name}"
+        chosen = prefix + name
         if chosen not in kinds and any(map(is_nested, items[name])):
             left_out.append(chosen)
         elif kind := kinds.get(chosen, infer_kind(items[name])):
@@ -286,11 +280,12 @@ def inspect_objects(column: str, values: Sequence[Any], declared: Mapping[str, s
     classes = items.get(categories, [])
     integers = sum(map(typed_json.is_integer, classes))
     note = f"left out, since it is not one value an object: {', '.join(left_out)}"
-    name, boxes = f"{column}.{BOXES}", items.get(BOXES, [])
-    larger = len(boxes) >= _MANY and all(map(_has_larger_end, boxes))
+    name, boxes = prefix + BOXES, items.get(BOXES, [])
+    larger = len(boxes) >= MANY_BOXES and all(
+        _is_box(box) and box[2] > box[0] and box[3] > box[1] for box in boxes
+    )
     return ObjectLists(
-        column=column,
-        used=(column,),
+        used=(schema.OBJECTS_COLUMN,),
         categories=categories,
         integer_classes=bool(classes) and integers >= NEARLY_ALL * len(classes),
         corners=declared.get(name) == schema.LIST_FORMS[0],
@@ -312,15 +307,10 @@ def corners_question(name: str, *, larger: bool) -> questions.Question:
     )
 
 
-def _has_larger_end(box: Any) -> bool:
-    is_box = isinstance(box, list) and len(box) == 4 and all(map(typed_json.is_finite, box))
-    return is_box and box[2] > box[0] and box[3] > box[1]
-
-
-def list_names(column: str, values: Sequence[Any]) -> list[str]:
-    """Returns every list in the cells as "<column>.<list>", its name in --columns."""
+def list_names(values: Sequence[Any]) -> list[str]:
+    """Returns every list in the cells as "objects.<list>", its name in --columns."""
     names = dict.fromkeys(name for lists in map(_lists_of, values) for name in lists or ())
-    return [f"{column}.{name}" for name in names]
+    return [f"{schema.OBJECTS_COLUMN}.{name}" for name in names]
 
 
 def parse_objects(value: Any, objects: ObjectLists, line: int) -> tuple[references.LabelValue, ...]:
@@ -348,9 +338,10 @@ def parse_objects(value: Any, objects: ObjectLists, line: int) -> tuple[referenc
         values = []
         for number, item in enumerate(items, 1):
             try:
+                if integers and not typed_json.is_integer(item):
+                    raise BadCellError(f"{excerpt(item)} is not an integer, as most others are")
                 is_box = column.kind is schema.ColumnKind.BOX
-                value = _box(item, line, objects) if is_box else _single(item, single, integers)
-                values.append(value)
+                values.append(_box(item, line, objects) if is_box else parse_cell(item, single))
             except BadCellError as error:
                 raise BadCellError(f"{name}: item {number}: {error}") from error
         parsed.append(tuple(values))
@@ -373,14 +364,12 @@ def _lists_of(value: Any) -> Mapping[str, Any] | None:
     return None
 
 
+def _is_box(item: Any) -> bool:
+    return isinstance(item, list) and len(item) == 4 and all(map(typed_json.is_finite, item))
+
+
 def _box(item: Any, line: int, objects: ObjectLists) -> references.Box:
-    if not isinstance(item, list) or len(item) != 4 or not all(map(typed_json.is_finite, item)):
+    if not _is_box(item):
         raise BadCellError(f"{excerpt(item)} is not [x, y, width, height] in pixels")
     x, y, width, height = map(float, item)
     return (x, y, width, height, line) if objects.corners else (x, y, x + width, y + height, line)
-
-
-def _single(item: Any, column: schema.Column, integers: bool) -> references.LabelValue:
-    if integers and not typed_json.is_integer(item):
-        raise BadCellError(f"{excerpt(item)} is not an integer, as most others are")
-    return parse_cell(item, column)

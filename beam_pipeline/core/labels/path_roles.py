@@ -146,17 +146,13 @@ def crossed_pattern(segments: Sequence[Segment], classes: int) -> str:
     return label_pattern([s._replace(role=exchanged.get(s.role, s.role)) for s in segments])
 
 
-def last_folder_pattern(names: Iterable[str]) -> str:
-    """The --label_from whose label is the last folder, and whose split is the one above it.
+def last_folder_pattern(splits: Iterable[str]) -> str:
+    """The --label_from whose label is the last folder, and whose split is the one above it, if it is one of some.
 
-    >>> last_folder_pattern(["set", "train"])
-    '(?:.*?/)??(?:(?P<split>train)/)?(?P<label>[^/]+)/[^/]+'
-
-    Args:
-      names: of folders, of which those that are called as splits count.
+    >>> last_folder_pattern(["train", "test"])
+    '(?:.*?/)??(?:(?P<split>train|test)/)?(?P<label>[^/]+)/[^/]+'
     """
-    splits = dict.fromkeys(name for name in names if name.lower() in SPLIT_NAMES)
-    return f"(?:.*?/)??{_maybe_split(splits)}(?P<label>[^/]+)/[^/]+"
+    return f"(?:.*?/)??{_maybe_split(dict.fromkeys(splits))}(?P<label>[^/]+)/[^/]+"
 
 
 def first_folder_pattern(splits: Sequence[str]) -> str:

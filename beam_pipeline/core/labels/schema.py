@@ -176,25 +176,20 @@ KINDS: Mapping[ColumnKind, KindFacts] = {
 }
 
 
+LIST_FORMS = ("xyxy", "xywh")
+"""Types of --columns for lists of a box's numbers: its corners, or a corner and its size."""
+
 KIND_NAMES = {
-    "int": ColumnKind.INT64,
-    "int64": ColumnKind.INT64,
-    "float": ColumnKind.FLOAT,
-    "float32": ColumnKind.FLOAT,
-    "str": ColumnKind.BYTES,
-    "string": ColumnKind.BYTES,
-    "bytes": ColumnKind.BYTES,
+    **dict.fromkeys(("int", "int64"), ColumnKind.INT64),
+    **dict.fromkeys(("float", "float32"), ColumnKind.FLOAT),
+    **dict.fromkeys(("str", "string", "bytes"), ColumnKind.BYTES),
     "json": ColumnKind.JSON,
     "file": ColumnKind.FILE,
     "copy": ColumnKind.COPY,
     "point": ColumnKind.POINT,
-    "xyxy": ColumnKind.BOX,
-    "xywh": ColumnKind.BOX,
+    **dict.fromkeys(LIST_FORMS, ColumnKind.BOX),
 }
 """Type names of --columns; a point describes two columns, see `further_columns`."""
-
-LIST_FORMS = ("xyxy", "xywh")
-"""Types of --columns for lists of a box's numbers: its corners, or a corner and its size."""
 
 SKIP_KIND = "skip"
 POINT_KIND = "point"
@@ -241,11 +236,6 @@ class ColumnChoices:
     unlabelled: str = "auto"
     sample: str = "image"
     row_id: str = ""
-
-    @property
-    def kinds_by_name(self) -> Mapping[str, ColumnKind | None]:
-        """Column -> its kind, or None to leave it out."""
-        return {name: KIND_NAMES.get(kind) for name, kind in self.columns.items()}
 
 
 def label_column(name: str, kind: ColumnKind) -> Column:
@@ -377,13 +367,10 @@ def written_key(key: str, renames: Mapping[str, str]) -> str | None:
       key: the feature's standard key.
       renames: written key -> standard key.
     """
-    for written, standard in renames.items():
-        if standard == key:
-            return written
-    return None if key in renames else key
+    own = None if key in renames else key
+    return next((written for written, standard in renames.items() if standard == key), own)
 
 
 def class_column(columns: Sequence[Column]) -> int | None:
     """Returns the index of the class among the columns; None without classes."""
-    kinds = [column.kind for column in columns]
-    return kinds.index(ColumnKind.CLASS) if ColumnKind.CLASS in kinds else None
+    return next((i for i, column in enumerate(columns) if column.kind is ColumnKind.CLASS), None)

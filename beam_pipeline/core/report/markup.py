@@ -10,15 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import sqrt
 
-from beam_pipeline.core.records.image_statistics import (
-    ASPECTS,
-    EDGES,
-    NOTHING,
-    PLACES,
-    NumberHistogram,
-    edge,
-    readable,
-)
+from beam_pipeline.core.records import image_statistics
+from beam_pipeline.core.records.image_statistics import EDGES, PLACES, NumberHistogram, edge
 from beam_pipeline.core.text import counted, span, terminal_line
 
 _MOST = 120  # characters
@@ -180,7 +173,7 @@ def frequent_first(counts: Mapping[int | str, int], names: Sequence[str] = ()) -
 
 def in_bins(histogram: NumberHistogram, form: Callable[[float], str] = number) -> Counts:
     """Counts of numbers in bins of one width, or of each whole number while there are few."""
-    level, counts = readable(histogram, MOST_BINS)
+    level, counts = image_statistics.readable(histogram, MOST_BINS)
     last = 0 if level == 0 and isinstance(histogram.low, int) else 1
     return [
         (span(form, (edge(index, level), edge(index + last, level))), counts[index])
@@ -190,7 +183,7 @@ def in_bins(histogram: NumberHistogram, form: Callable[[float], str] = number) -
 
 def lengths(
     counts: Mapping[int | str, int],
-    equal: NumberHistogram = NOTHING,
+    equal: NumberHistogram = image_statistics.NOTHING,
     form: Callable[[float], str] = number,
 ) -> Counts:
     """Counts of lengths, which may be very different.
@@ -209,7 +202,7 @@ def lengths(
 
 def aspects(counts: Mapping[int | str, int]) -> Counts:
     """Counts of width / height."""
-    edges = [f"{aspect:.2f}" for aspect in ASPECTS]
+    edges = [f"{aspect:.2f}" for aspect in image_statistics.ASPECTS]
     between = map(" to ".join, pairwise(edges))
     return _from_first_to_last(counts, [f"less than {edges[0]}", *between, f"{edges[-1]} or more"])
 

@@ -370,6 +370,7 @@ def test_the_codec_has_the_versions_of_what_encodes() -> None:
     assert codec_version().startswith(f"Pillow {Image.__version__}, libjpeg-turbo ")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="symbols of libraries meet on Linux alone")
 def test_the_codec_is_the_same_beside_tensorflow() -> None:
     """Its zlib takes the place of the system's, which processes without TensorFlow still call."""
