@@ -80,11 +80,9 @@ def applied(patches: Sequence[Patch]) -> Iterator[None]:
 def _set(target: Any, **values: Any) -> Iterator[None]:
     """Sets attributes while the block runs."""
     before = {name: getattr(target, name) for name in values}
-    for name, value in values.items():
-        setattr(target, name, value)
+    vars(target).update(values)
     yield
-    for name, value in before.items():
-        setattr(target, name, value)
+    vars(target).update(before)
 
 
 @contextlib.contextmanager

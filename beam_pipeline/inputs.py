@@ -148,9 +148,7 @@ def _with_unlabelled(source: Source, choice: str) -> Source:
         )
     if choice == "auto" or not isinstance(labels, FileLabels):
         return source
-    unnamed: Any = None
-    if choice == "empty":
-        unnamed = labels.reader
+    unnamed: Any = labels.reader if choice == "empty" else None
     if choice == "empty" and not isinstance(unnamed, label_files.LabelFileReader):
         unnamed = WithoutObjects(tuple(() if column.repeated else None for column in columns))
         optional = (replace(c, required=c.required and c.repeated) for c in columns)

@@ -68,9 +68,8 @@ def run(command: Callable[[], int]) -> NoReturn:
     terminal.prepare_streams()
     decode_names_as_utf8()
     begin()
-    space, most = (
-        resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE)
-    )
+    space, _ = resource.getrlimit(resource.RLIMIT_AS)
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         if 0 <= space < _LEAST_ADDRESS_SPACE:  # libraries would end the process at once
             raise MemoryError

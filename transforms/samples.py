@@ -133,7 +133,7 @@ class ReadLabels(beam.PTransform):
         tables: Paths,
         *,
         layout: str = "table",
-        images: Paths = (),
+        images: Paths | None = None,
         yes: bool = False,
         **options: Any,
     ) -> None:

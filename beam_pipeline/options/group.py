@@ -60,7 +60,7 @@ class Kind(NamedTuple):
 
 NUMBER = Kind("N", int)
 PATHS = Kind("PATH", empty=(), repeated=True)
-_PATHS = (PATHS.metavar, "DIR", "FILE")  # no number is one
+_OF_FILES = (PATHS.metavar, "DIR", "FILE")  # no number is one
 COMMON = (
     *("images", "labels", "layout", "yes", "label_column", "splits", "resize", "max_bad_fraction"),
     *("output", "overwrite", "reuse", "resume"),
@@ -177,7 +177,7 @@ class Option:
         is_number = isinstance(value, Number) and not isinstance(value, bool)
         if isinstance(value, float | Fraction) and value % 1 == 0:
             value = int(value)  # of 1e6
-        if not isinstance(value, str) and (not is_number or self.kind.metavar in _PATHS):
+        if not isinstance(value, str) and (not is_number or self.kind.metavar in _OF_FILES):
             expected = self.kind.metavar or " or ".join(map(str, self.choices))
             if self.kind is PATHS and isinstance(given, Mapping):
                 expected += "; dicts of features are converted by beam_pipeline.convert_samples"

@@ -134,6 +134,8 @@ def test_a_group_holds_what_was_parsed() -> None:
     )
     assert parsed("--kinds=fig") == Fruit(kinds=("fig",))
     assert parsed("--kinds=fig").parts == {}  # not those of the command line before
+    columns = parsed_options("--columns=a:int,b:str", "--columns=b:float").labels.columns
+    assert columns == {"a": "int", "b": "float"}
 
 
 def test_help_shows_heading_description_choices_and_defaults() -> None:
