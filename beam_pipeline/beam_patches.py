@@ -192,8 +192,9 @@ def as_in_a_script() -> Iterator[None]:
     from apache_beam.runners.direct import direct_runner
     from apache_beam.utils import interactive_utils
 
-    asking = _set(interactive_utils, is_in_ipython=bool), _set(pipeline, is_in_ipython=bool)
-    with asking[0], asking[1], _set(direct_runner, is_in_ipython=bool):
+    with contextlib.ExitStack() as stack:
+        for module in (interactive_utils, pipeline, direct_runner):
+            stack.enter_context(_set(module, is_in_ipython=bool))
         yield
 
 

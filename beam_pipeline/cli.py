@@ -84,8 +84,8 @@ def _run(argv: list[str]) -> bool:
     if "--show_roles" in argv:  # which writes nothing
         argv = [*argv, "--output="]
     loaded = next((token for token in argv if not token.startswith("-")), "")
-    every = argv[-2:] == ["--help", "all"]
-    arguments, unknown = _parser({loaded}, every=every).parse_known_args(argv)
+    parser = _parser({loaded}, every=argv[-2:] == ["--help", "all"])
+    arguments, unknown = parser.parse_known_args(argv)
     command = load_command(arguments.command)
     if not command.takes_beam_options:
         refuse_unknown(unknown, ())

@@ -60,7 +60,6 @@ def print_plan(
     output = replace(config.options.output, overwrite=False, resume=False)
     run = launch.Run(replace(config, options=replace(config.options, output=output)), beam_argv)
     plan, packed, changes = _planned(run)
-    work = _work(plan, packed, config)
     terminal.say(*_plan_lines(plan, config))
     if plan.refusal:
         raise plan.refusal.to_error()
@@ -68,6 +67,7 @@ def print_plan(
         terminal.say(*_reuse_lines(plan, config.earlier, changes))
     on_cloud = any(uri.startswith("gs://") for uri in config.uris)
     if machines or prices_uri or on_cloud or run.engine.name == "DataflowRunner":
+        work = _work(plan, packed, config)
         terminal.say(*_estimate_lines(work, machines or estimate.Machines(), prices))
 
 

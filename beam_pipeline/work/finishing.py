@@ -122,17 +122,24 @@ class DatasetFinisher:
           ConversionError: the data set is not complete, if `failures.raises_refusals`.
           OSError: a file cannot be written, if `failures.retries`.
         """
+        failures = self.request.failures
         try:
             refusal = self._write(plan, reports)
         except errors.ConversionError as error:
             refusal = plan.refusal or errors.Refusal.from_error(error)
         except OSError as error:
-            if self.request.failures.retries:
+            if failures.retries:
                 raise
             reason = f"the files beside the shards in {self.folder} cannot be written: {error}"
             refusal = plan.refusal or errors.Refusal.from_error(errors.OutputError(reason), error)
         if refusal:
-            self._refuse(refusal)
+            try:  # for the launcher, which may be another process
+                output_folder.note_refusal(self.folder, refusal, failures.job)
+            except OSError:  # a full disk: the launcher in this process, if it is this one, knows
+                if failures.retries:
+                    raise
+            if failures.raises_refusals:
+                raise failures.reworded(refusal.to_error())
         return not refusal
 
     def _write(self, plan: Plan, reports: Reports) -> errors.Refusal | None:
@@ -345,17 +352,6 @@ class DatasetFinisher:
             roles=self.roles,
             dead_letter_crc=dead_letter_crc,
         )
-
-    def _refuse(self, refusal: errors.Refusal) -> None:
-        """Notes the reason for the launcher, which may be another process."""
-        failures = self.request.failures
-        try:
-            output_folder.note_refusal(self.folder, refusal, failures.job)
-        except OSError:  # a full disk: the launcher in this process, if it is this one, knows
-            if failures.retries:
-                raise
-        if failures.raises_refusals:
-            raise failures.reworded(refusal.to_error())
 
 
 def _compared(data_set: manifest.Manifest) -> Mapping[str, Any]:

@@ -473,10 +473,8 @@ def _by_receipts(folder: str, paths: Iterable[str]) -> Manifest | None:
 def _is_side_file(folder: str, name: str, manifest: Manifest | None) -> bool:
     """True for a file beside the shards that a run wrote and that was not replaced since."""
     entry = side_files.side_file(name)
-    if entry is None:
-        return False
-    if entry.is_ours is None:
-        return True
+    if entry is None or entry.is_ours is None:
+        return entry is not None
     with contextlib.suppress(errors.ConversionError, OSError):
         if name == names.DEAD_LETTERS_NAME:  # of any length
             content = next(read_dead_letters(folder, bytes), b"")

@@ -157,15 +157,9 @@ class Planning:
     writes: bool = True
 
     def __call__(self, tally: Tally) -> Iterator[Outcome]:
-        """The outcome of the sum of all tallies."""
+        """The outcome of the sum of all tallies; the plan of a pipeline's records settles their features as well."""
         samples, size = tally.samples.total(), tally.sample_bytes.total()
         job.report_progress(job.Counts(samples=samples, image_bytes=size, is_total=True))
-        plan = self._plan(tally)
-        planned = {SAMPLES_PLANNED: samples, BYTES_PLANNED: size, DEAD_LETTERS: tally.dead.total()}
-        yield Outcome([plan], counters=planned)
-
-    def _plan(self, tally: Tally) -> Plan:
-        """Makes the plan and notes it; the plan of a pipeline's records settles their features as well."""
         folder, earlier, run, features = self.request.folder, self.request.earlier, self.run, None
         if tally.features is not None:
             features = tally.features.features if run["features"] is None else run["features"]
@@ -182,10 +176,11 @@ class Planning:
                 output_folder.write_note(folder, plan, run)
                 if self.writes:
                     self._check_space(plan, run)
-            return plan
         except errors.ConversionError as error:  # or an earlier run cannot be read
-            refusal = errors.Refusal.from_error(error)
-        return dataclasses.replace(plan, refusal=plan.refusal or refusal)
+            refusal = plan.refusal or errors.Refusal.from_error(error)
+            plan = dataclasses.replace(plan, refusal=refusal)
+        planned = {SAMPLES_PLANNED: samples, BYTES_PLANNED: size, DEAD_LETTERS: tally.dead.total()}
+        yield Outcome([plan], counters=planned)
 
     def _record_refusal(self, tally: Tally, schema: FeatureSchema) -> errors.Refusal | None:
         """Why records are not written, though perhaps none of them is too bad; or None."""
