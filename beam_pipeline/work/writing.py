@@ -31,7 +31,8 @@ from beam_pipeline.work import job, outcome
 from beam_pipeline.work.receipts import EarlierDataSet, EarlierShards, read_receipt, write_receipt
 
 _REPORT_S = 0.1  # seconds between two reports
-_IF_GIVEN = ("encoder", "fingerprint", "rows", "imageless")  # of a source's recorded values
+_IF_GIVEN = ("mask_colours", "source", "encoder", "fingerprint", "rows", "imageless")
+"""Values that only some sources record."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class EncodingOptions:
     def recorded(self) -> dict[str, Any]:
         """Everything, as JSON has it in receipts; `from_recorded` reads it."""
         options, examples = self.options, self.examples.recorded()
-        source, changes = example_source.foreign_source(self.examples), options.changes.recorded()
+        changes = options.changes.recorded()
         # Receipts without "bad_boxes" are of versions that dropped images.
         drops_boxes = _has_boxes(self.columns) and options.bad_boxes == boxes.BAD_BOXES[0]
         return {
@@ -96,8 +97,6 @@ class EncodingOptions:
             "features": examples["features"],
             **({"bad_boxes": boxes.BAD_BOXES[0]} if drops_boxes else {}),
             **({"filters": dict(options.filters)} if options.filters else {}),
-            **{name: examples[name] for name in ("mask_colours",) if name in examples},
-            **({"source": source} if source else {}),
             **{name: examples[name] for name in _IF_GIVEN if name in examples},
             **({"changes": changes} if changes else {}),
         }

@@ -205,12 +205,13 @@ def _with_tensorflow(manifest: Manifest, split: str) -> str:
     reader = manifest.record_format.tf_data
     if not reader:
         return ""
-    arguments = [f", {name}={_python(value)}" for name, value in reader.arguments.items() if value]
+    class_name, given = reader
+    arguments = [f", {name}={_python(value)}" for name, value in given.items() if value]
     features = sorted(manifest.features.items())
     return contents.template("tensorflow_card.md").substitute(
         specs="".join(f"    {_python(key)}: {_spec(feature)},\n" for key, feature in features),
         paths=_python(contents.shard_pattern(manifest.splits[split])),
-        reader=reader.name,
+        reader=class_name,
         arguments="".join(arguments),
     )
 
