@@ -15,17 +15,18 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_pipeline import inputs
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core import references, uris
 from beam_pipeline.core.dataset.names import NOTE_NAME, WRITING_NAME, dataset_name
 from beam_pipeline.core.errors import SampleError, UsageError
 from beam_pipeline.core.records import example_source, feature_values, formats, sharding
 from beam_pipeline.dataset import Dataset
+from beam_pipeline.inputs import checked_config, output_folder
 from beam_pipeline.layouts.layout import ContainerLabels, Source
 from beam_pipeline.options import TABLE_IN_MEMORY, ConvertOptions, speaking_of_arguments
 from beam_pipeline.startup import importing_beam
-from beam_pipeline.work import job, output_folder, records
+from beam_pipeline.work import job, records
+from beam_pipeline.work.output_folder import delete_in_incomplete, prepare_output, unpacking_folder
 
 _PREFIX = "beam-tfrecord-"
 
@@ -76,7 +77,7 @@ def convert(
             typed["labels"] = stack.enter_context(_table_file(rows, beam_argv))
             reported["labels"] = ("<a table in memory>",)
         converted = ConvertOptions.of_python(typed)
-        config = inputs.checked_config(converted, shows=progress, shown_inputs=reported)
+        config = checked_config(converted, shows=progress, shown_inputs=reported)
         with importing_beam(lean=False):
             from beam_pipeline.launch import Run, beam_parser
 
@@ -136,19 +137,19 @@ def convert_samples(
       UsageError: an argument cannot be used, or the output folder is not empty.
       Exception: whatever `samples` raises.
     """
-    folder = inputs.output_folder(os.fspath(output))
+    folder = output_folder(os.fspath(output))
     numbers = {"num_shards": num_shards, "shard_size": shard_size, "seed": seed, "writers": writers}
     stored = {"output": output, "name": name, "compression": compression, "format": format}
     options = ConvertOptions.of_python({"splits": splits or None, **numbers, **stored})
     numbering = records.class_numbering(class_names)
     with job.claimed(folder, make=True):
-        output_folder.prepare_output(folder, overwrite)
+        prepare_output(folder, overwrite)
         try:
             # Beside a local output, which has room for it, else on this machine.
             with (
                 tempfile.TemporaryDirectory(prefix=_PREFIX)
                 if uris.is_remote(folder)
-                else contextlib.nullcontext(output_folder.unpacking_folder(folder))
+                else contextlib.nullcontext(unpacking_folder(folder))
             ) as spool_folder:
                 with records.sample_spool(spool_folder) as add:
                     given = samples() if callable(samples) else samples
@@ -168,7 +169,7 @@ def convert_samples(
                 Run(config).convert()
         except BaseException:  # notes of a job stay, so that --overwrite knows its files
             with contextlib.suppress(OSError):
-                output_folder.delete_in_incomplete(folder, keep={NOTE_NAME, WRITING_NAME})
+                delete_in_incomplete(folder, keep={NOTE_NAME, WRITING_NAME})
             raise
     return Dataset.open(folder)
 
