@@ -181,7 +181,7 @@ KNOWN = {
     "ignored": (replace(schema.object_column("ignore/bbox", schema.ColumnKind.BOX), pixels=True),),
     "key points": schema.keypoint_columns(pixels=True),
     "area, corner, tags": (
-        *(AREA, schema.point_column("corner", pixels=True)),
+        *(AREA, schema.object_column("corner", schema.ColumnKind.POINT, pixels=True)),
         schema.Column("tags", schema.ColumnKind.BYTES, "image/tags", repeated=True),
     ),
 }
