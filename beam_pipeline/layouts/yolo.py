@@ -282,7 +282,7 @@ class LineFormat(label_files.LabelFormat):
         elif self.task == POSE:
             further = schema.keypoint_columns(pixels=False)
         elif self.task == OBB:
-            further = (schema.point_column("corner", pixels=False),)
+            further = (schema.object_column("corner", schema.ColumnKind.POINT, pixels=False),)
         return (*schema.object_columns(pixels=False), *further)
 
     def skips(self, name: str) -> bool:

@@ -96,9 +96,7 @@ def compare_samples(
                 changed.append(now.key)
             # A size that only one of them has from its label file is not a difference.
             sizes = {then.claimed_size, now.claimed_size} - {None}
-            if len(sizes) > 1 or (
-                then.labels != now.labels and _shown(then, files) != _shown(now, files)
-            ):
+            if len(sizes) > 1 or _shown(then, files) != _shown(now, files):
                 relabelled.append(now.key)
     return SampleChanges(*(tuple(sorted(keys)) for keys in (added, left, changed, relabelled)))
 
@@ -213,11 +211,8 @@ def input_differences(then: ShardInputs, now: ShardInputs) -> str:
     before, after = ({ref.key: ref for ref in inputs.refs}.values() for inputs in (then, now))
     added, gone, *differing = compare_samples(before, after, file_labels(now.options))
     groups = {"added": added, "gone": gone, "changed": sorted(set(chain(*differing)))}
-    phrases = [
-        f"{len(keys)} {kind} ({text.enumerated(keys, _SHOWN)})"
-        for kind, keys in groups.items()
-        if keys
-    ]
+    some = {kind: text.enumerated(keys, _SHOWN) for kind, keys in groups.items() if keys}
+    phrases = [f"{len(groups[kind])} {kind} ({keys})" for kind, keys in some.items()]
     phrases += option_differences(then.options, now.options)
     if not phrases and then.class_ids != now.class_ids:
         phrases.append("the ids of classes")

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from beam_pipeline.core import packing, references, typed_json
 from beam_pipeline.core.dataset import changes, receipts
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
-from beam_pipeline.core.images.preparation import DIGEST_BYTES, NO_DIGEST
+from beam_pipeline.core.images.header import DIGEST_BYTES, NO_DIGEST
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted
 

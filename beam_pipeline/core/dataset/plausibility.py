@@ -116,9 +116,9 @@ def _kind_questions(
         reason = kind.text.format(n=len(names), of=of_all, some=_some(names), first=repr(names[0]))
         advice, answer = kind.advice, dict[str, Any]()
         if kind.option and checks.column:
-            is_label = kind.option == "label_column"
-            value = kind.value if is_label else {checks.column: kind.value}
-            advice, answer = "", {kind.option: value}
+            option, value = kind.option
+            of_column = value if option == "label_column" else {checks.column: value}
+            advice, answer = "", {option: of_column}
         labelled = {*checks.split_folders} - classes.keys()
         if kind.id == "split_as_class" and checks.folder and labelled:
             advice += " To leave its images out:"

@@ -65,10 +65,6 @@ class BadCellError(ValueError):
     """A cell is not a valid value of its column; the message shows the found and expected values."""
 
 
-class _Fault(str):
-    """What is wrong with a bad cell, in place of its value."""
-
-
 def by_text(cells: Sequence[Any], function: Callable[[Any], _Value]) -> Sequence[_Value]:
     """The value of a function for each cell of a column; it is called once for texts that are often equal."""
     if isinstance(cells, packing.Same):
@@ -89,20 +85,21 @@ def parse_cells(
       cells: the cells.
       parse: parses one; it may raise BadCellError.
     """
-    faults: list[_Fault] = []
+    faults: list[BadCellError] = []
 
     def attempt(cell: Any) -> Any:
         try:
             return parse(cell)
         except BadCellError as error:
-            faults.append(_Fault(error))
-            return faults[-1]
+            faults.append(error)
+            return error  # in place of the value
 
     values = by_text(cells, attempt)
     if not faults:
         return values, {}
-    problems = {row: str(value) for row, value in enumerate(values) if isinstance(value, _Fault)}
-    return [None if isinstance(value, _Fault) else value for value in values], problems
+    is_bad = [isinstance(value, BadCellError) for value in values]
+    problems = {row: str(value) for row, value in enumerate(values) if is_bad[row]}
+    return [None if bad else value for value, bad in zip(values, is_bad, strict=True)], problems
 
 
 def infer_kind(values: Sequence[Any], share: float = NEARLY_ALL) -> ColumnKind:
@@ -285,11 +282,8 @@ def texts_of(cells: Sequence[Any]) -> Sequence[str]:
 
 def filled(cells: Sequence[Any]) -> Sequence[Any]:
     """Returns the cells that are not empty."""
-    if set(map(type, cells)) == {str} and _NO_VALUE.isdisjoint(
-        map(str.lower, map(str.strip, cells))
-    ):
-        return cells
-    return [cell for cell in cells if not is_empty(cell)]
+    empty = by_text(cells, is_empty)
+    return [cell for cell, is_missing in zip(cells, empty, strict=True) if not is_missing]
 
 
 def are_run_lengths(texts: Collection[str]) -> bool:
@@ -461,8 +455,7 @@ def _items_of(inside: str) -> list[Any]:
 def _unquoted(quoted: str) -> Any:
     """The text that quotes contain; a backslash before a letter that it does not escape is a backslash."""
     try:
-        return ast.literal_eval(
-            _ESCAPE.sub(lambda escape: "\\" * (escape[1] not in _ESCAPED) + escape[0], quoted)
-        )
+        text = _ESCAPE.sub(lambda mark: "\\" * (mark[1] not in _ESCAPED) + mark[0], quoted)
+        return ast.literal_eval(text)
     except (SyntaxError, ValueError) as error:  # as in 'C:\Users', no character; Python 3.10: NUL
         raise ValueError(_NO_LIST) from error

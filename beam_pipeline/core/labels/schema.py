@@ -130,8 +130,12 @@ _FORMAT = WrittenAs("/format", "bytes")
 _LENGTHS = tuple(WrittenAs(f"/{side}", "int64") for side in ("height", "width", "channels"))
 
 
-def _scalar(values: str, expected: str, kind: str) -> KindFacts:
-    return KindFacts(values, FEATURE, expected, (WrittenAs("", kind),))
+def _facts(
+    values: str, role: str, expected: str, kind: str, *suffixes: str, **details: str
+) -> KindFacts:
+    """The facts of a kind whose features are all alike, but for the suffixes of their keys."""
+    written = (WrittenAs(suffix, kind, **details) for suffix in suffixes)
+    return KindFacts(values, role, expected, tuple(written))
 
 
 def _mask(values: str, pixels: str) -> KindFacts:
@@ -148,28 +152,20 @@ KINDS: Mapping[ColumnKind, KindFacts] = {
         *("texts", "class", "a class name"),
         (WrittenAs("/label", "int64"), WrittenAs("/text", "bytes")),
     ),
-    ColumnKind.INT64: _scalar("integers", "an integer of 64 bits", "int64"),
-    ColumnKind.FLOAT: _scalar("numbers", "a number", "float"),
-    ColumnKind.BYTES: _scalar("texts", "one text", "bytes"),
-    ColumnKind.JSON: KindFacts(
-        "texts of JSON", FEATURE, "", (WrittenAs("", "bytes", content="json"),)
-    ),
-    ColumnKind.BOX: KindFacts(
-        "boxes", "box", "", tuple(WrittenAs(f"/{side}", "float") for side in BOX_SIDES)
-    ),
-    ColumnKind.POINT: KindFacts(
-        "points", "point", "", (WrittenAs("/x", "float"), WrittenAs("/y", "float"))
-    ),
-    ColumnKind.MASK: KindFacts("masks", "mask", "", (WrittenAs("", "bytes"),)),
+    ColumnKind.INT64: _facts("integers", FEATURE, "an integer of 64 bits", "int64", ""),
+    ColumnKind.FLOAT: _facts("numbers", FEATURE, "a number", "float", ""),
+    ColumnKind.BYTES: _facts("texts", FEATURE, "one text", "bytes", ""),
+    ColumnKind.JSON: _facts("texts of JSON", FEATURE, "", "bytes", "", content="json"),
+    ColumnKind.BOX: _facts("boxes", "box", "", "float", *(f"/{side}" for side in BOX_SIDES)),
+    ColumnKind.POINT: _facts("points", "point", "", "float", "/x", "/y"),
+    ColumnKind.MASK: _facts("masks", "mask", "", "bytes", ""),
     ColumnKind.SEGMENTATION: _mask("masks", "uint8"),
     ColumnKind.SEGMENTATION_16: _mask("masks of 16 bits", "uint16"),
-    ColumnKind.PANOPTIC: KindFacts(
-        *("masks of segments", "mask", ""),
-        tuple(WrittenAs(f"/{name}_mask", "bytes", "uint8") for name in ("category", "instance")),
+    ColumnKind.PANOPTIC: _facts(
+        *("masks of segments", "mask", "", "bytes", "/category_mask", "/instance_mask"),
+        pixels="uint8",
     ),
-    ColumnKind.FILE: KindFacts(
-        "files", "file", "the path of a file", (WrittenAs("/encoded", "bytes"),)
-    ),
+    ColumnKind.FILE: _facts("files", "file", "the path of a file", "bytes", "/encoded"),
     ColumnKind.COPY: _picture("picture"),
     ColumnKind.PICTURE: _picture("picture"),
     ColumnKind.PICTURE_16: _picture("picture16"),
@@ -266,26 +262,21 @@ def object_columns(*, pixels: bool) -> tuple[Column, Column]:
     Args:
       pixels: True if the boxes' corners are in pixels, False if in fractions of the image.
     """
-    return (
-        Column("bbox", ColumnKind.BOX, "image/object/bbox", True, repeated=True, pixels=pixels),
-        Column("class", ColumnKind.CLASS, "image/object/class", True, repeated=True),
-    )
+    boxes = object_column("bbox", ColumnKind.BOX, pixels=pixels)
+    return boxes, object_column("class", ColumnKind.CLASS)
 
 
-def object_column(name: str, kind: ColumnKind) -> Column:
-    """Returns a column with one further value per object: the list feature `image/object/<name>`."""
-    return Column(name, kind, f"{OBJECT_PREFIX}{name}", required=True, repeated=True)
+def object_column(name: str, kind: ColumnKind, *, pixels: bool = False) -> Column:
+    """Returns a column with a value per object: the list feature `image/object/<name>`.
 
-
-def point_column(name: str, *, pixels: bool) -> Column:
-    """Returns a column of points: a flat tuple x, y, x, y, ... of all objects, written as two lists.
+    Points are a flat tuple x, y, x, y, ... of all objects, written as two lists.
 
     Args:
       name: the part of the key after `image/object/`.
-      pixels: True if they are in pixels, False if in fractions of the image; fractions are written.
+      kind: of the values.
+      pixels: of places: True if they are in pixels, False if in fractions of the image; fractions are written.
     """
-    feature = f"image/object/{name}"
-    return Column(name, ColumnKind.POINT, feature, True, repeated=True, pixels=pixels)
+    return Column(name, kind, f"{OBJECT_PREFIX}{name}", True, repeated=True, pixels=pixels)
 
 
 def keypoint_columns(*, pixels: bool) -> tuple[Column, Column, Column]:
@@ -297,7 +288,7 @@ def keypoint_columns(*, pixels: bool) -> tuple[Column, Column, Column]:
     Source: create_coco_tf_record.py of TensorFlow's Object Detection API.
     """
     return (
-        point_column("keypoint", pixels=pixels),
+        object_column("keypoint", ColumnKind.POINT, pixels=pixels),
         object_column("keypoint/visibility", ColumnKind.INT64),
         object_column("keypoint/num", ColumnKind.INT64),
     )
@@ -309,7 +300,7 @@ def mask_column(*, pixels: bool) -> Column:
     Args:
       pixels: True if outlines are in pixels, False if in fractions of the image.
     """
-    return Column("mask", ColumnKind.MASK, "image/object/mask", True, repeated=True, pixels=pixels)
+    return object_column("mask", ColumnKind.MASK, pixels=pixels)
 
 
 def segmentation_column(name: str, *, required: bool, bits: int = 8) -> Column:

@@ -28,18 +28,11 @@ from itertools import islice, zip_longest
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels import table_rows
-from beam_pipeline.core.labels.cells import (
-    MOST,
-    NEARLY_ALL,
-    infer_kind,
-    is_empty,
-    is_number,
-    text_of,
-)
+from beam_pipeline.core.labels.cells import MOST, NEARLY_ALL, filled, infer_kind, is_number, text_of
 from beam_pipeline.core.labels.schema import KIND_NAMES, NO_LABEL_COLUMN, ColumnChoices, ColumnKind
 from beam_pipeline.core.labels.table_rows import Format, LabelTable, TableHead, TableRows
+from beam_pipeline.core.listing import cuts
 
-_SEPARATORS = ",;\t|"
 _BEFORE_JSON = b"\r\n\t \xef\xbb\xbf"
 _NOT_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")  # bytes that are no characters there
 _SPACE_BYTES = 1 << 16  # of a file's beginning, which are rarely all spaces
@@ -121,9 +114,9 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
             f"from this {extension}. Uncompress it, save a spreadsheet as CSV UTF-8, or write a table; {_PAGE} has commands"
         )
     if excels := _EXCELS_SEPARATOR.fullmatch(first):
-        delimiter = excels[1] or _separator_of(second)
+        delimiter = excels[1] or cuts.separator_of(second)
         return _with_columns(head, replace(table, delimiter=delimiter, header_lines=2))
-    delimiter = "\t" if extension in (".tsv", ".tab") else _separator_of(first)
+    delimiter = "\t" if extension in (".tsv", ".tab") else cuts.separator_of(first)
     cell = first.split(delimiter)[0].strip()
     if table_rows.name_and_label(first) and not table_rows.is_image_name(cell):
         return replace(table, format=Format.SPACED, header=LIST_HEADER, header_lines=0)
@@ -211,11 +204,6 @@ def _with_columns(head: TableHead, table: LabelTable) -> LabelTable:
     return replace(table, header=header)
 
 
-def _separator_of(line: str) -> str:
-    """Returns the separator that is most frequent in a header; a comma in case of a tie."""
-    return max(_SEPARATORS, key=lambda mark: (line.count(mark), mark == ","))
-
-
 def _header_of_a_list(first: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Returns the columns of a file whose first line is a row; none if it is not.
 
@@ -259,7 +247,7 @@ def _decimal_commas(table: LabelTable, rows: TableRows, texts: Collection[str]) 
     """The columns of numbers with decimal commas, which only tables with `;` between cells have; not among `texts`."""
     names = []
     for name in rows.columns if table.delimiter == ";" else ():
-        cells = [cell for cell in rows.cells(name) if not is_empty(cell)]
+        cells = filled(rows.cells(name))
         commas = sum(map(table_rows.has_decimal_comma, cells))
         numbers = commas + sum(map(is_number, cells))
         if name and name not in texts and commas and numbers >= NEARLY_ALL * len(cells):
@@ -324,7 +312,7 @@ def header_of_names(lines: Sequence[str], uri: str) -> tuple[str, ...]:
       LabelTableError: lines contain ids, a count or labels where names of images are expected.
     """
     lines = [line.strip() for line in lines[:_COMPARED]]
-    if not lines or any(mark in lines[0] for mark in f"{_SEPARATORS}\"'"):
+    if not lines or any(mark in lines[0] for mark in f"{cuts.SEPARATORS}\"'"):
         return ()
     words = [line.split(maxsplit=1) for line in lines]
     if any(map(table_rows.is_image_name, lines[0].split()[:-1])):
@@ -358,6 +346,5 @@ def _is_named_label(words: Sequence[str]) -> bool:
         return False
     several = words[1].split()
     numbers = [re.fullmatch(r"[+-]?\d+(?:\.\d*)?", text) for text in several]
-    return not (len(several) > 1 and all(numbers)) and not any(
-        map(table_rows.is_image_name, (words[0], *several))
-    )
+    are_images = any(map(table_rows.is_image_name, (words[0], *several)))
+    return not (are_images or (len(several) > 1 and all(numbers)))

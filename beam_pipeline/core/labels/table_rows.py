@@ -337,10 +337,8 @@ def _rows_of(records: Sequence[_Record], table: LabelTable) -> TableRows:
 def _with_points(rows: TableRows, table: LabelTable) -> TableRows:
     """The rows with a point for each decimal comma."""
     for name in table.decimal_commas:
-        points = by_text(
-            rows.cells(name),
-            lambda cell: cell.replace(",", ".") if has_decimal_comma(cell) else cell,
-        )
+        cells = rows.cells(name)
+        points = by_text(cells, lambda c: c.replace(",", ".") if has_decimal_comma(c) else c)
         rows.columns = {**rows.columns, name: points}
     return rows
 

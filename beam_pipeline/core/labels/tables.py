@@ -10,10 +10,12 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels import (
     box_columns,
+    cells,
     further_columns,
     leading_columns,
     schema,
@@ -22,16 +24,6 @@ from beam_pipeline.core.labels import (
     unclear_label,
 )
 from beam_pipeline.core.labels.box_columns import BoxColumns, find_boxes, find_size, inspect_boxes
-from beam_pipeline.core.labels.cells import (
-    MOST,
-    NEARLY_ALL,
-    are_nested,
-    filled,
-    infer_kind,
-    sample_items,
-    text_of,
-    texts_of,
-)
 from beam_pipeline.core.labels.roles import CLASS, KEY, SPLIT, RoleRow, column_rows, role_of
 from beam_pipeline.core.labels.samples import SAMPLES
 from beam_pipeline.core.labels.schema import Column, ColumnChoices, ColumnKind
@@ -130,13 +122,11 @@ def inspect_tables(
     inspection = _Inspection([rows for _, rows in inspected], choices, tables, head_of)
     columns = inspection.label_schema()
     whole = all(head.whole and head.rows is None for head in heads)
-    notes = [
-        note
-        for head, table in zip(heads, tables, strict=True)
-        for note in table_files.file_notes(head, table)
-    ]
     roles = inspection.roles(columns, whole=whole)
-    return replace(columns, notes=(*notes, *columns.notes), roles=roles), tables
+    questions = tuple(inspection.questions(columns))
+    of_files = chain.from_iterable(map(table_files.file_notes, heads, tables))
+    notes = (*of_files, *columns.notes)
+    return replace(columns, notes=notes, questions=questions, roles=roles), tables
 
 
 class _Inspection:
@@ -157,7 +147,7 @@ class _Inspection:
         free = {n: c for n, c in self._values.items() if n not in declared | {*choices.list_column}}
         if leading_columns.has_objects(free.get(schema.OBJECTS_COLUMN, ())):
             del free[schema.OBJECTS_COLUMN]
-        self._nested = tuple(name for name, cells in free.items() if are_nested(cells))
+        self._nested = tuple(name for name, column in free.items() if cells.are_nested(column))
         keys = [table.key_column for table in tables]
         declared |= {*keys, *self._nested}
         self._paths = tuple(further_columns.undeclared_files(self._values, declared, head_of))
@@ -168,20 +158,19 @@ class _Inspection:
         self._key_of_file, self._keys = keys, set(keys)
         self._uris = [table.uri for table in tables]
         self._where = ", ".join(self._uris)
-        pairs = further_columns.paired_columns(
-            name for name in self._values if name not in self._keys
-        )
+        others = [name for name in self._values if name not in self._keys]
+        pairs = further_columns.paired_columns(others)
         self._points = {name: pairs[name] for name in pairs if kinds.get(name) == schema.POINT_KIND}
 
     def label_schema(self) -> LabelSchema:
         """The columns and how they are read. Raises LabelTableError."""
         values, choices = self._values, self._choices
         objects: leading_columns.ObjectLists | None = None
-        cells, columns = values.get(schema.OBJECTS_COLUMN, ()), list(filter(None, values))
+        lists, columns = values.get(schema.OBJECTS_COLUMN, ()), list(filter(None, values))
         skipped = choices.columns.get(schema.OBJECTS_COLUMN) == schema.SKIP_KIND
-        if leading_columns.has_objects(cells) and not skipped:
-            objects = leading_columns.inspect_objects(cells, choices.columns)
-            columns += leading_columns.list_names(cells)
+        if leading_columns.has_objects(lists) and not skipped:
+            objects = leading_columns.inspect_objects(lists, choices.columns)
+            columns += leading_columns.list_names(lists)
         leads = schema.OBJECTS_COLUMN if objects else ""
         problems = unclear_label.choice_problems(choices, columns, self._keys, self._points, leads)
         for problem in problems:
@@ -192,7 +181,7 @@ class _Inspection:
         used = {split, leads, *(name for pair in self._points.values() for name in pair)}
         names = [name for name in names if name not in used]
         undeclared = [] if split else [name for name in names if name not in choices.columns]
-        split_like = [n for n in undeclared if are_splits(n, {*texts_of(values[n])} - {""})]
+        split_like = [n for n in undeclared if are_splits(n, {*cells.texts_of(values[n])} - {""})]
         leading = self._leading(names, objects)
         names = [name for name in names if name not in leading.used]
         listed = () if objects else self._listed(names)
@@ -218,7 +207,6 @@ class _Inspection:
             for name in listed[:1]
         ]
         numbers = {c.name for c in further if c.kind in (ColumnKind.INT64, ColumnKind.FLOAT)}
-        free = [column for column in further if column.name not in self._chosen]
         if objects:
             leading = replace(objects, size=find_size([column.name for column in further]))
         if choices.split_by and choices.split_by in values and not isinstance(leading, BoxColumns):
@@ -231,19 +219,14 @@ class _Inspection:
             guessed=frozenset(numbers - choices.columns.keys()),
             several_rows=bool(listed) or leading.several_rows,
             notes=tuple(filter(None, [leading.note, *notes])),
-            questions=(
-                *self._questions(leading, label),
-                *unclear_label.width_questions(len(further), self._where),
-                *unclear_label.rounding_questions(free, values),
-                *unclear_label.split_number_questions(split, values[split] if split else ()),
-            ),
             split_like=tuple(name for name in split_like if name != label),
             points=self._points,
         )
 
-    def _questions(self, leading: leading_columns.LeadingColumns, label: str) -> Iterator[Question]:
-        """What is not safe to assume of the columns of labels."""
-        choices = self._choices
+    def questions(self, columns: LabelSchema) -> Iterator[Question]:
+        """What is not safe to assume of the columns."""
+        choices, leading, split = self._choices, columns.leading, columns.split_column
+        label = "" if isinstance(leading, BoxColumns) else columns.label_name or ""
         if leading.question:
             yield leading.question
         if isinstance(leading, BoxColumns) and not (leading.class_name or choices.label_column):
@@ -255,13 +238,19 @@ class _Inspection:
         if self._paths:
             yield further_columns.files_question(self._paths, self._where)
         apart = {label, leading.class_name, *self._keys, *self._chosen}
-        free = {name: cells for name, cells in self._values.items() if name not in apart}
+        free = {name: column for name, column in self._values.items() if name not in apart}
         yield from unclear_label.verdict_questions(free)
-        cells = self._values.get(label, ())
+        labels = self._values.get(label, ())
         if label and not choices.label_column:
-            yield from unclear_label.partition_questions(label, cells, self._uris)
+            yield from unclear_label.partition_questions(label, labels, self._uris)
         if label.lower() in LABEL_NAMES and label not in self._chosen:
-            yield from unclear_label.whole_number_questions(label, cells, self._uris)
+            yield from unclear_label.whole_number_questions(label, labels, self._uris)
+        further = columns.table_columns
+        yield from unclear_label.width_questions(len(further), self._where)
+        undeclared = [column for column in further if column.name not in self._chosen]
+        yield from unclear_label.rounding_questions(undeclared, self._values)
+        splits = self._values[split] if split else ()
+        yield from unclear_label.split_number_questions(split, splits)
 
     def roles(self, columns: LabelSchema, *, whole: bool) -> tuple[RoleRow, ...]:
         """The rows of all columns in the table of roles; `whole` if these are all rows."""
@@ -287,25 +276,22 @@ class _Inspection:
         has_lists = list in set(map(type, values))
         repeated = bool(separator) or (has_lists and chosen != schema.JSON_KIND)
         if repeated:
-            values = list(sample_items(values, separator))
-        share = MOST if is_label else NEARLY_ALL  # a fraction all but excludes classes
-        kind = schema.KIND_NAMES[chosen] if chosen else infer_kind(values, share)
+            values = list(cells.sample_items(values, separator))
+        share = cells.MOST if is_label else cells.NEARLY_ALL  # a fraction all but excludes classes
+        kind = schema.KIND_NAMES[chosen] if chosen else cells.infer_kind(values, share)
         if kind is ColumnKind.FILE:
             kind = further_columns.kind_of_files(values, self._head_of)
         column = schema.further_column(name, kind)
         if is_label:
-            column = replace(
-                schema.label_column(name, kind), required=self._choices.unlabelled != "keep"
-            )
+            required = self._choices.unlabelled != "keep"
+            column = replace(schema.label_column(name, kind), required=required)
         return replace(column, required=True, repeated=True) if repeated or listed else column
 
     def _leading(
         self, names: Sequence[str], objects: leading_columns.ObjectLists | None
     ) -> leading_columns.LeadingColumns:
         """The objects, boxes or one-hot columns, if there are any. Raises LabelTableError."""
-        leading: leading_columns.LeadingColumns = (
-            objects or self._boxes(names) or self._one_hot(names)
-        )
+        leading = objects or self._boxes(names) or self._one_hot(names)
         lists = (f"{schema.OBJECTS_COLUMN}.{leading_columns.BOXES}",) if objects else ()
         sides = leading.names if isinstance(leading, BoxColumns) else lists
         for name, kind in self._choices.columns.items():
@@ -325,14 +311,14 @@ class _Inspection:
         if not sides or of_regions or not forms.issubset(schema.LIST_FORMS):
             return None
         label = "" if choices.label_column == schema.NO_LABEL_COLUMN else choices.label_column
-        cells = {name: filled(values[name]) for name in sides if len(sides) > 1}
-        texts = [name for name in cells if infer_kind(cells[name] or [0]) is ColumnKind.BYTES]
-        if texts and not re.match(r"[+-]?\d", text_of(cells[texts[0]][0])):
+        numbers = {name: cells.filled(values[name]) for name in sides if len(sides) > 1}
+        texts = [n for n in numbers if cells.infer_kind(numbers[n] or [0]) is ColumnKind.BYTES]
+        if texts and not re.match(r"[+-]?\d", cells.text_of(numbers[texts[0]][0])):
             return None
         if texts:
             raise LabelTableError(
                 f"{self._where}: the columns {', '.join(sides)} are called like sides of boxes, but {texts[0]!r} contains "
-                f"texts such as {excerpt(cells[texts[0]][0])}. Write numbers; or --columns {shlex.quote(f'{texts[0]}:str')} "
+                f"texts such as {excerpt(numbers[texts[0]][0])}. Write numbers; or --columns {shlex.quote(f'{texts[0]}:str')} "
                 "keeps all as plain columns"
             )
         further = [name for name in names if name not in sides]
@@ -343,11 +329,11 @@ class _Inspection:
 
     def _may_be_classes(self, column: Column) -> bool:
         """True for an undeclared column whose values repeat: texts, or integers under a name like cls."""
-        texts = texts_of(filled(self._values[column.name]))
+        texts = cells.texts_of(cells.filled(self._values[column.name]))
         called = _OF_CLASSES.search(column.name.lower())
         kinds = (ColumnKind.BYTES, ColumnKind.INT64) if called else (ColumnKind.BYTES,)
         undeclared = column.kind in kinds and column.name not in self._chosen
-        return undeclared and 1 < len(set(texts)) <= MOST * len(texts)
+        return undeclared and 1 < len(set(texts)) <= cells.MOST * len(texts)
 
     def _one_hot(self, names: Sequence[str]) -> leading_columns.LeadingColumns:
         """The one-hot columns that the user named, or that there are instead of a label."""
@@ -397,9 +383,7 @@ class _Inspection:
         """True if the tables name images, perhaps with the split or the group of each, but no label."""
         choices = self._choices
         labels = [name for name in names if name != choices.split_by or name == FOLDER]
-        known = all(
-            name == choices.key_column or table_files.is_key_name(name) for name in self._keys
-        )
+        known = all(map(table_files.is_key_name, self._keys - {choices.key_column}))
         return choices.may_be_lists and known and not (labels or choices.label_column)
 
     def _listed(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -411,11 +395,11 @@ class _Inspection:
         if choices.sample != SAMPLES[0] or not texts or choices.label_column in texts:
             return ()
         files = zip(self._files, self._key_of_file, strict=True)
-        images = [text_of(cell) for rows, key in files for cell in rows.cells(key)]
+        images = [cells.text_of(cell) for rows, key in files for cell in rows.cells(key)]
         differing = {
             name
             for name in names
-            if len({*zip(images, texts_of(self._values[name]), strict=True)}) > len({*images})
+            if len({*zip(images, cells.texts_of(self._values[name]), strict=True)}) > len({*images})
         }
         has_lists = any(list in set(map(type, self._values[name])) for name in names)
         if not differing.intersection(texts) or has_lists:

@@ -100,14 +100,10 @@ def table(
         else Html("<td></td>")
         for index, cell in enumerate(heads)
     )
-    body = [
-        html(
-            '<tr><th scope="row">{}</th>{}</tr>\n',
-            first,
-            joined(html("<td{}>{}</td>", kind, cell) for cell in cells),
-        )
-        for first, *cells in rows
-    ]
+    body = []
+    for first, *cells in rows:
+        further = joined(html("<td{}>{}</td>", kind, cell) for cell in cells)
+        body.append(html('<tr><th scope="row">{}</th>{}</tr>\n', first, further))
     return html(
         '<div class="{}" tabindex="0" role="group" aria-label="{}"><table><thead><tr>{}</tr></thead>'
         "<tbody>\n{}</tbody></table></div>",
@@ -117,11 +113,11 @@ def table(
 
 def length_bar(count: int, most: int) -> Html:
     """A bar in a table row, without text."""
-    width = 100 * count / most if most else 0
+    width = max(100 * count / most, 0.5 if count else 0) if most else 0
     return html(
         '<svg class="l" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
         '<rect class="b" width="{}" height="8"/></svg>',
-        f"{max(width, 0.5 if count else 0):.1f}",
+        f"{width:.1f}",
     )
 
 
@@ -195,9 +191,8 @@ def lengths(
     """
     if equal.bins and (equal.high <= _NARROW * max(1, equal.low) or equal.high < MOST_BINS):
         return in_bins(equal, form)
-    ends = [*pairwise((*EDGES, EDGES[-1] + 1))]
-    values = [span(form, (low, end - 1)) for low, end in ends]
-    return _from_first_to_last(counts, values)
+    ends = pairwise((*EDGES, EDGES[-1] + 1))
+    return _from_first_to_last(counts, [span(form, (low, end - 1)) for low, end in ends])
 
 
 def aspects(counts: Mapping[int | str, int]) -> Counts:

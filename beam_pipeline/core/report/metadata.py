@@ -214,11 +214,10 @@ def schema_files(manifest: Manifest) -> dict[str, bytes]:
     """The schema of a data set, file name -> content; none where records are no `tf.train.Example`s."""
     if not manifest.record_format.of_examples:
         return {}
-    features = (
-        "".join(("feature {\n", *(f"  {line}\n" for line in _lines(key, manifest)), "}\n"))
-        for key in sorted(manifest.features)
-    )
-    return {SCHEMA_NAME: contents.sealed("".join((_HEAD, *features)).encode())}
+    lines = [_HEAD]
+    for key in sorted(manifest.features):
+        lines += ["feature {\n", *(f"  {line}\n" for line in _lines(key, manifest)), "}\n"]
+    return {SCHEMA_NAME: contents.sealed("".join(lines).encode())}
 
 
 def _lines(key: str, manifest: Manifest) -> Iterator[str]:
@@ -241,9 +240,7 @@ def _lines(key: str, manifest: Manifest) -> Iterator[str]:
 def _domain(standard: str, feature: FeatureEntry, manifest: Manifest) -> Iterator[str]:
     """The values of a class, or that they are images, whose statistics differ from texts."""
     classes, kind = manifest.classes, feature.kind
-    is_image = (
-        feature.pixels or feature.picture or (standard == ENCODED_KEY and not manifest.bare_pixels)
-    )
+    is_file = standard == ENCODED_KEY and not manifest.bare_pixels
     if classes and standard in CLASS_KEYS and kind == "int64":
         ids = [entry.id for entry in classes]
         yield f"int_domain {{ min: {min(ids)} max: {max(ids)} is_categorical: true }}"
@@ -251,7 +248,7 @@ def _domain(standard: str, feature: FeatureEntry, manifest: Manifest) -> Iterato
         yield "string_domain {"
         yield from (f"  value: {quoted(entry.name)}" for entry in classes)
         yield "}"
-    elif kind == "bytes" and is_image:
+    elif kind == "bytes" and (is_file or feature.pixels or feature.picture):
         yield "image_domain { }"
 
 

@@ -259,13 +259,12 @@ def _objects(report: Report) -> Iterator[Html]:
     }
     yield _facts(facts)
     note = "In pixels: the side of a square of the same area"
-    yield _figures(
-        [
-            markup.counts_table("Boxes per image", markup.lengths(boxes, per_image)),
-            markup.counts_table("Sizes of boxes", markup.lengths(sizes), of="boxes", note=note),
-            markup.heat_map(statistics.counts["box_place"]),
-        ]
-    )
+    figures = [
+        markup.counts_table("Boxes per image", markup.lengths(boxes, per_image)),
+        markup.counts_table("Sizes of boxes", markup.lengths(sizes), of="boxes", note=note),
+        markup.heat_map(statistics.counts["box_place"]),
+    ]
+    yield _figures(figures)
 
 
 def _numbers(report: Report) -> Iterator[Html]:
@@ -275,9 +274,8 @@ def _numbers(report: Report) -> Iterator[Html]:
             note = f"{grouped(histogram.values, 'value')}, {span(number, (histogram.low, histogram.high))}"
             if histogram.not_finite:
                 note += f"; not finite: {number(histogram.not_finite)}"
-            figures.append(
-                markup.counts_table(feature, markup.in_bins(histogram), of="values", note=note)
-            )
+            bins = markup.in_bins(histogram)
+            figures.append(markup.counts_table(feature, bins, of="values", note=note))
     yield _figures(figures)
 
 
@@ -343,8 +341,7 @@ def _dead_letter(letter: DeadLetter, thumbnail: thumbnails.Thumbnail | None) -> 
 def _made(report: Report) -> Iterator[Html]:
     manifest = report.manifest
     if report.command:
-        command = text(report.command, _COMMAND)
-        yield html('<pre tabindex="0"><code>{}</code></pre>', command)
+        yield html('<pre tabindex="0"><code>{}</code></pre>', text(report.command, _COMMAND))
     for question in manifest.questions:
         yield html("<p>Accepted with --yes: {}</p>", text(question, _MESSAGE))
     if manifest.roles:

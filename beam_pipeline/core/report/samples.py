@@ -206,8 +206,8 @@ def _picture(sample: ShownSample, colours: Mapping[str, str]) -> Html:
         left, right = (min(1.0, max(0.0, side)) * small.width for side in (box.xmin, box.xmax))
         top, bottom = (min(1.0, max(0.0, side)) * small.height for side in (box.ymin, box.ymax))
         place = (left, top, max(0.0, right - left), max(0.0, bottom - top))
-        colour = html(' stroke="{}"', colours[box.name])
-        drawn.append(rect("x", place, text(box.name, 40), colour))
+        stroke = html(' stroke="{}"', colours[box.name])
+        drawn.append(rect("x", place, text(box.name, 40), stroke))
     boxes = html(
         '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">{}</svg>',
         *(str(small.width), str(small.height), joined(drawn)),
