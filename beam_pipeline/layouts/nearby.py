@@ -295,10 +295,8 @@ def class_doubts(options: SourceOptions) -> list[Question]:
     if below and below[0].layout.name != "masks":  # whose folders are named below
         layout = below[0].layout.name
         paths = tuple(path for s in below if s.layout.name == layout for path in s.options.images)
-        reason = (
-            f"{where} contains {counted(len(paths), 'data set')} of the layout {layout}, which would become "
-            f"classes: {below[0].why}."
-        )
+        data_sets = f"{counted(len(paths), 'data set')} of the layout {layout}"
+        reason = f"{where} contains {data_sets}, which would become classes: {below[0].why}."
         return [question("data_sets_below", reason, images=paths, layout=layout)]
     ignored = [*ignored_label_files(here, typed), *pairs.masks_among(tree.tree(here), typed)]
     return ignored or [*pairs.same_names(here, typed)]
@@ -374,9 +372,8 @@ def _ignored(paths: Sequence[str], typed: str, kind: str = "") -> str:
 
 def _tables(here: tree.Folder, paths: Sequence[str], typed: str) -> Iterator[Question]:
     """A question about the tables whose rows name the images or, if there are none, about all."""
-    below = [path for folder in tree.tree(here) for path in folder.folders]
-    folders_below = {*map(posixpath.basename, below)}
-    tables = [t for t in look_at_tables(paths) if not t.is_of_classes(folders_below)]
+    below = {posixpath.basename(path) for place in tree.tree(here) for path in place.folders}
+    tables = [table for table in look_at_tables(paths) if not table.is_of_classes(below)]
     if not tables:
         return
     paths = [table.path for table in tables]

@@ -91,8 +91,9 @@ def _with_working_command(question: Question, options: SourceOptions) -> Questio
     if not question.answer:
         return question
     answer, further = dict(question.answer), ""
-    paths = {name: value for name, value in answer.items() if name != "layout"}
-    given = " ".join(f"--{name} {' '.join(value)}" for name, value in paths.items())
+    named = {name: value for name, value in answer.items() if name != "layout"} or answer
+    values = {name: [v] if isinstance(v, str) else v for name, v in named.items()}
+    given = " ".join(f"--{name} {' '.join(value)}" for name, value in values.items())
     for _ in range(_MOST_ANSWERS):
         changes: dict[str, Any] = {
             name: {**getattr(options, name), **value} if isinstance(value, Mapping) else value

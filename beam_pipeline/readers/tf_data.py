@@ -329,7 +329,14 @@ def _label_reader(dataset: Dataset) -> Reader | None:
     """Returns a reader of the label: boxes, classes or numbers; None if there are none."""
     boxes, features = dataset.keys_of((*tf_steps.BOX_SIDES, _BOX_CLASS)), dataset.features
     if boxes:
-        return _box_reader(dataset, boxes)
+        labelled = dataset.key_of(_LABELLED)
+
+        def read(parsed: Parsed) -> dict[str, Any]:
+            *sides, classes = (parsed[key] for key in boxes)
+            label = {"boxes": tf.stack(sides, axis=-1), "classes": classes}
+            return {**label, "labelled": parsed[labelled]} if labelled else label
+
+        return Reader(spec_of(dataset, *boxes, labelled), read, ragged=True, named_twice=True)
     key = dataset.key_of(_CLASS)
     if key and features[key].kind == "int64":
         if features[key].shape:
@@ -342,17 +349,6 @@ def _label_reader(dataset: Dataset) -> Reader | None:
     if key and features[key].kind == "float" and not features[key].ragged:
         return Reader(spec_of(dataset, key), itemgetter(key))
     return None
-
-
-def _box_reader(dataset: Dataset, keys: Sequence[str]) -> Reader:
-    labelled = dataset.key_of(_LABELLED)
-
-    def read(parsed: Parsed) -> dict[str, Any]:
-        *sides, classes = (parsed[key] for key in keys)
-        label = {"boxes": tf.stack(sides, axis=-1), "classes": classes}
-        return {**label, "labelled": parsed[labelled]} if labelled else label
-
-    return Reader(spec_of(dataset, *keys, labelled), read, ragged=True, named_twice=True)
 
 
 def _classes_reader(dataset: Dataset, key: str) -> Reader:

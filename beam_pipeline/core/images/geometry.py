@@ -110,21 +110,15 @@ class Geometry:
     offset: tuple[int, int]
     size: Size
 
-    @classmethod
-    def of(cls, size: Size, orientation: int = UPRIGHT) -> Geometry:
-        """Turns an image and does nothing else."""
-        turned = turned_size(size, orientation)
-        return cls(size, orientation, (0, 0, *turned), turned, (0, 0), turned)
-
     @cached_property
     def is_identity(self) -> bool:
         """True if the image is not changed."""
-        return self == Geometry.of(self.stored)
+        return self == plan_geometry(self.stored, UPRIGHT, None)
 
     @cached_property
     def is_resized(self) -> bool:
         """True if it does more than turn the image."""
-        return self != Geometry.of(self.stored, self.orientation)
+        return self != plan_geometry(self.stored, self.orientation, None)
 
     @cached_property
     def unturned(self) -> tuple[Rectangle, Size]:

@@ -115,6 +115,11 @@ def bomb(height: int, width: int) -> BadImageError:
     )
 
 
+def out_of_memory(work: str) -> BadImageError:
+    """The error for an image that needs too much memory: to read it, for instance."""
+    return BadImageError(Reason.DECOMPRESSION_BOMB, f"{work} it takes more memory than there is")
+
+
 def corrupt(name: str, fault: str, data: bytes) -> BadImageError:
     """The error for a file that begins as an image of a kind does, and is broken."""
     return BadImageError(

@@ -225,9 +225,7 @@ def rewrite(opened: Opened, geometry: Geometry, changes: ImageChanges) -> tuple[
             return png.png_of_channels(channels), header
         image = _changed(opened.image, geometry, changes)
     except MemoryError as error:
-        raise BadImageError(
-            Reason.DECOMPRESSION_BOMB, "decoding it takes more memory than there is"
-        ) from error
+        raise headers.out_of_memory("decoding") from error
     except PARSER_ERRORS as error:
         raise headers.undecodable(opened.header.format, error) from error
     return _encoded(image, opened, geometry, changes)

@@ -21,7 +21,7 @@ from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import gif_bmp_jxl, jpeg, png
 from beam_pipeline.core.images.geometry import PILLOW
 from beam_pipeline.core.images.header import RAW_FORMAT as RAW_FORMAT
-from beam_pipeline.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.core.images.header import BadImageError, ImageHeader, out_of_memory
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -192,9 +192,7 @@ def _in_memory(read: ImageCheck, data: bytes) -> ImageHeader:
     try:
         return read(data)
     except MemoryError as error:
-        raise BadImageError(
-            Reason.DECOMPRESSION_BOMB, "reading it takes more memory than there is"
-        ) from error
+        raise out_of_memory("reading") from error
 
 
 IMAGE_CHECKS: Mapping[str, ImageCheck] = {"header": read_header, "full": decode_fully}

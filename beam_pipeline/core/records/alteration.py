@@ -194,7 +194,7 @@ class Alteration:
                 events = ("taken_as_shown",)
         turns = (own.orientation, image.orientation) if applies else (UPRIGHT, UPRIGHT)
         if geometry.turned_size(size, turns[0]) != geometry.turned_size(of_image, turns[1]):
-            return Altered(picture, own, Geometry.of(size), ())
+            return Altered(picture, own, geometry.plan_geometry(size, UPRIGHT, None), ())
         if not masks.is_deep_grey(picture):
             altered = self.alter(picture, own)
             return altered._replace(events=(*altered.events, *events))

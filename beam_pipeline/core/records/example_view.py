@@ -74,8 +74,11 @@ class ExampleView(Mapping[str, FeatureList]):
 
     def __init__(self, record: bytes, where: str, *, bounded: bool = False) -> None:
         try:
-            if bounded and len(record) > _NOT_COUNTED:
-                _check_count(record, where)
+            if bounded and len(record) > _NOT_COUNTED:  # each would take 100 bytes of memory
+                messages = _fields(record, 0, len(record))
+                entries = (entry for features in messages for entry in _fields(record, *features))
+                if next(itertools.islice(entries, MOST_FEATURES, None), None):
+                    raise DamagedRecordError(f"{where} has more than {MOST_FEATURES} features")
             self._features = Example.FromString(record).features.feature
         except (DecodeError, ValueError, IndexError) as error:
             raise DamagedRecordError(f"{where} is not a tf.train.Example: {error}") from error
@@ -105,21 +108,12 @@ class ExampleView(Mapping[str, FeatureList]):
         return values
 
 
-def _check_count(record: bytes, where: str) -> None:
-    """Counts the features of a large record before it is parsed: each would take 100 bytes of memory.
+def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yields the span of each field of a message; all fields of Example and Features have a length.
 
     Raises:
-      DamagedRecordError: there are too many.
       ValueError, IndexError: the bytes are not a protocol buffer.
     """
-    messages = _fields(record, 0, len(record))
-    entries = (entry for features in messages for entry in _fields(record, *features))
-    if next(itertools.islice(entries, MOST_FEATURES, None), None):
-        raise DamagedRecordError(f"{where} has more than {MOST_FEATURES} features")
-
-
-def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yields the span of each field of a message; all fields of Example and Features have a length."""
     while start < end:
         tag, start = parse_varint(data, start)
         if tag & 7 != 2:
