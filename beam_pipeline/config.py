@@ -43,7 +43,7 @@ def example_options(
     """The options that shape examples, with the codec where images are encoded, or where it was chosen."""
     changes = replace(images.changes, crop=crop)
     if changes.encodes or changes.image_codec != geometry.PILLOW:
-        changes = replace(changes, codec=preparation.codec_in_use(changes.image_codec))
+        changes = replace(changes, codec=preparation.codec_here(changes.image_codec))
     return ExampleOptions(
         image_check=images.image_check,
         renames=renames,

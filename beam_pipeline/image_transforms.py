@@ -211,16 +211,13 @@ class Images(Encoder):
         """
         names = {column.name for column in self.labels.columns}
         labels = {name: value for name, value in sample.labels.items() if name in names}
-        read = SampleReader(self.labels)(sample._replace(labels=labels))
-        encoded: Mapping[str, Any] | dead_letters.DeadLetter
-        if isinstance(read, dead_letters.DeadLetter):
-            encoded = read
-        else:
-            unknown = self.known and self.known.dead_letter(read)
-            encoded = unknown or encode_image(self, self._one_image, read, image_bytes)
-        if isinstance(encoded, dead_letters.DeadLetter):
-            (bad,) = bad_samples(DeadLetterBatch([encoded]))
-            return bad
+        made: Any = SampleReader(self.labels)(sample._replace(labels=labels))
+        if not isinstance(made, dead_letters.DeadLetter):
+            unknown = self.known and self.known.dead_letter(made)
+            made = unknown or encode_image(self, self._one_image, made, image_bytes)
+        if isinstance(made, dead_letters.DeadLetter):
+            (made,) = bad_samples(DeadLetterBatch([made]))
+        encoded: Mapping[str, Any] | BadSample = made
         return encoded
 
     def _one_image(self, class_ids: Mapping[str, int] | None) -> OneImage:
@@ -274,19 +271,15 @@ class EncodeImages(beam.PTransform):
         if schema.class_column(labels.columns) is not None and not labels.numbering.known:
             raise UsageError("EncodeImages does not see all classes; give Images its class_names")
         read = batched(inputs["samples"], "Samples", SampleBatch, reader)
-        encode = partial(
-            _encode,
-            encoding=writing.EncodingOptions(
-                examples, options=own.example_options if own else example_source.ExampleOptions()
-            ),
-            class_ids=dict(labels.numbering.known),
-            known=own.known if own else None,
+        options = own.example_options if own else example_source.ExampleOptions()
+        encoding, class_ids = (
+            writing.EncodingOptions(examples, options=options),
+            labels.numbering.known,
         )
-        encoded = (
-            read["items"]
-            | beam.Reshuffle()
-            | "Encode" >> stage(encode, bytes, DEAD_LETTERS, main="records")
-        )
+        known = own.known if own else None
+        encode = partial(_encode, encoding=encoding, class_ids=dict(class_ids), known=known)
+        encode_stage = stage(encode, bytes, DEAD_LETTERS, main="records")
+        encoded = read["items"] | beam.Reshuffle() | "Encode" >> encode_stage
         bad = (read[DEAD_LETTERS], encoded[DEAD_LETTERS]) | "AllBad" >> beam.Flatten()
         public = bad | "BadSamples" >> beam.FlatMap(bad_samples).with_output_types(BadSample)
         letters = [public, *([inputs["bad"]] if "bad" in inputs else [])]
@@ -413,8 +406,7 @@ def _config(options: ConvertOptions, encoder: Encoder) -> ConvertConfig:
     """The conversion of samples that come from elsewhere."""
     own = encoder if isinstance(encoder, Images) else None
     if own:
-        most_bad = options.images.max_bad_fraction
-        images = dataclasses.replace(own.options, max_bad_fraction=most_bad)
+        images = dataclasses.replace(own.options, max_bad_fraction=options.images.max_bad_fraction)
         options = dataclasses.replace(options, images=images)
     numbering = columns_of(encoder.labels).numbering
     folder, examples = output_folder(options.output.output), _taken_by(encoder)[0]

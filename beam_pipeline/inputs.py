@@ -12,8 +12,7 @@ from typing import Any
 
 from beam_pipeline.config import LATEST, SETTLED_BY_REUSE, ConvertConfig
 from beam_pipeline.core.dataset.changes import option_differences
-from beam_pipeline.core.dataset.manifest import LABELS_NAME, MANIFEST_NAME
-from beam_pipeline.core.dataset.names import dataset_name
+from beam_pipeline.core.dataset.names import LABELS_NAME, MANIFEST_NAME, dataset_name
 from beam_pipeline.core.dataset.plausibility import FOLDER_NAMES, LabelChecks
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels import schema
@@ -26,7 +25,6 @@ from beam_pipeline.core.labels.classes import (
     parse_class_manifest,
 )
 from beam_pipeline.core.labels.further_columns import resize_questions
-from beam_pipeline.core.labels.roles import SPLIT
 from beam_pipeline.core.labels.samples import Crops, KeepUnlabelled, WithoutObjects
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, split_paths
 from beam_pipeline.core.listing.inventory import rows_in
@@ -264,9 +262,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
 
 
 def _split_folders(source: Source) -> tuple[str, ...]:
-    """The names of folders of images that are splits, if class folders are below them."""
-    if not any(row.role.startswith(SPLIT) for row in source.roles):
-        return ()
+    """The names of folders of images that are splits where class folders are below them."""
     names = (posixpath.basename(path) for root in source.roots for path in subfolders(root.uri))
     return tuple(dict.fromkeys(name for name in names if name.lower() in SPLIT_NAMES))
 

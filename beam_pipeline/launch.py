@@ -242,7 +242,7 @@ class Run:
         try:
             now = output_folder.file_versions(folder) if before else {}
             written = sorted(name for name in now if now[name] != before.get(name))
-            if now and not any(map(formats.is_record_file, written)):
+            if now and not any(map(formats.format_of_file, written)):
                 names = f"only {', '.join(written)}" if written else "nothing"
                 terminal.say(f"{folder} is up to date: {names} had to be written")
                 return

@@ -71,8 +71,8 @@ def _time(manifest: Manifest, seconds: float, wrote_all: bool) -> str:
     if not wrote_all or not seconds:
         return time
     rate = manifest.counts.examples / seconds
-    rate_text = f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"
-    return f"{time}, {rate_text} examples/s, {human_size(int(manifest.bytes / seconds))}/s"
+    digits = 0 if rate >= 10 else 1
+    return f"{time}, {rate:.{digits}f} examples/s, {human_size(int(manifest.bytes / seconds))}/s"
 
 
 def _lines(folder: str, manifest: Manifest, time: str) -> Iterator[str]:
@@ -113,9 +113,9 @@ def _lines(folder: str, manifest: Manifest, time: str) -> Iterator[str]:
     # The code that reads the first split; without a label, all features as a dict.
     first = DEFAULT_SPLIT if DEFAULT_SPLIT in manifest.splits else next(iter(manifest.splits))
     as_dict = not any(column.feature in _LABELS for column in manifest.options.columns)
-    images, size = manifest.images, _USUAL_SIZE
-    if images and max(images.height[1], images.width[1]) < max(size):
-        size = (images.height[1], images.width[1])  # the largest, of smaller images
+    images = manifest.images
+    largest = (images.height[1], images.width[1]) if images else _USUAL_SIZE
+    size = min(_USUAL_SIZE, largest, key=max)
     arguments = f"batch_size=32, image_size={size}" + ", as_dict=True" * as_dict
     yield from ("", "Read it:", "", "  import beam_pipeline")
     yield f"  dataset = beam_pipeline.load({folder!r}, split={first!r}, {arguments})"
@@ -142,11 +142,9 @@ def size_line(images: ImageEntries) -> str:
 
 def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
     """Says what happened to images; labels may contain places in them, such as boxes."""
-    handled = [
-        f"{events[event]} {phrase}"
-        for event, phrase in EVENT_PHRASES.items()
-        if event in events and event not in (LEFT_TURNED, OBJECTS_OUTSIDE)
-    ]
+    noted = (LEFT_TURNED, OBJECTS_OUTSIDE)
+    phrases = [(event, EVENT_PHRASES[event]) for event in EVENT_PHRASES if event not in noted]
+    handled = [f"{events[event]} {phrase}" for event, phrase in phrases if event in events]
     if handled:
         yield f"  images: {', '.join(handled)}"
     if turned := events.get(LEFT_TURNED):
@@ -230,13 +228,12 @@ def class_lines(
 def _dead_letter_lines(folder: str, manifest: Manifest) -> Iterator[str]:
     uri = files.join(folder, DEAD_LETTERS_NAME)
     by_reason = dict(manifest.dead_letters)
-    filters = {reason.value: name for reason, name in FILTER_REASONS.items()}
-    filtered = {filters[r]: by_reason.pop(r) for r in filters if r in by_reason}
-    if filtered:
-        by_filter = ", ".join(f"{n} by --{name}" for name, n in filtered.items())
-        yield f"  filtered out: {sum(filtered.values())} ({by_filter}), listed in {uri}"
+    filtered = {name: by_reason.pop(reason.value, 0) for reason, name in FILTER_REASONS.items()}
+    if number := sum(filtered.values()):
+        by_filter = ", ".join(f"{n} by --{name}" for name, n in filtered.items() if n)
+        yield f"  filtered out: {number} ({by_filter}), listed in {uri}"
     if not by_reason:
-        yield "  dead letters: none" if not filtered else "  other dead letters: none"
+        yield f"  {'other ' if number else ''}dead letters: none"
         return
     dropped = manifest.counts.dropped_objects
     objects = f" ({counted(dropped, 'object')} of samples that were written)" if dropped else ""

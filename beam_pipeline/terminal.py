@@ -116,8 +116,7 @@ def show_traceback(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """Prints the traceback of an error that is a fault of the program, as `sys.excepthook` does."""
-    text = "".join(traceback.format_exception(kind, error, trace))
-    complain(*text.rstrip("\n").split("\n"))
+    complain(*"".join(traceback.format_exception(kind, error, trace)).rstrip("\n").split("\n"))
 
 
 # --- progress --------------------------------------------------------------------------------------

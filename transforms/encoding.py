@@ -133,7 +133,8 @@ class _EncoderMaker(shard_writer.Maker):
             raise shard_writer.repeated(ref, "sample")
         if ref.size > shard_writer.MAX_IMAGE_BYTES:
             raise shard_writer.too_large(ref, ref.size)
-        image = shard_writer.read_sample(self.read, ref, ref.uri, ref.size, ref.offset)
+        content = shard_writer.read_sample(self.read, ref, ref.uri, ref.size, ref.offset)
+        image = shard_writer.sound(content)
         sample = public_sample(ref, self.source.reader.labels(ref.labels))
         self.delegated = None
         token = _ENCODING.set(self)

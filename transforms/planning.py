@@ -472,9 +472,9 @@ class _Dropping:
                 dropped.append(ref)
         if not letters:
             return Outcome([remaining])
-        tally, encoding = Tally(), self.encoding
-        class_index = class_column(encoding.columns)
-        tally.remove_samples(dropped, class_index, encoding.examples.file_columns)
+        tally, removed, encoding = Tally(), Tally(), self.encoding
+        removed.add_samples(dropped, class_column(encoding.columns), encoding.examples.file_columns)
+        tally.remove_samples(removed)
         if self.keeps_unlabelled:
             tally.unlabelled -= sum(map(is_unlabelled, dropped))
         tally.add_dead_letters(letters)

@@ -21,7 +21,7 @@ from beam_pipeline.core import errors
 from beam_pipeline.core.dataset import duplicates, names
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Totals, without_totals
-from beam_pipeline.core.images.preparation import NO_DIGEST
+from beam_pipeline.core.images.header import NO_DIGEST
 from beam_pipeline.core.packing import DeadLetterBatch, SampleBatch
 from beam_pipeline.core.records import record_format, shard_writer
 from beam_pipeline.core.records.sharding import ShardDivision, ShardInfo
@@ -128,7 +128,7 @@ def _encode_group(group: Group, plan: Plan, request: WriteRequest) -> Iterator[o
             dead_letters.extend(sample.dead_letters)
             record = (hasher.order(ref.key), ref.key, *sample[:3], tuple(sample.classes))
             yield outcome.Outcome([(shard, record)])
-    figures = shard_writer.image_figures(events, maker)._replace(statistics=maker.statistics())
+    figures = shard_writer.image_figures(events, maker)
     ranges = duplicates.range_count(plan.tally.samples.total())
     compared = (
         duplicates.packed_images((i for i in images if i.digest != NO_DIGEST), ranges)

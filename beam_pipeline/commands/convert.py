@@ -20,6 +20,7 @@ from beam_pipeline.options.output import WaitOptions
 from beam_pipeline.options.source import RolesOptions
 
 _GB_PER_VCPU = 4.0
+_NUMBER = Kind("N", int, 1)
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,9 @@ class EstimateOptions(OptionGroup):
 
     title = "estimate"
 
-    workers: int | None = option(
-        f"Dataflow workers (default: {Machines.workers})", None, Kind("N", int, 1)
-    )
+    workers: int | None = option(f"Dataflow workers (default: {Machines.workers})", None, _NUMBER)
     worker_vcpus: int | None = option(
-        f"vCPUs per worker, with 4 GB of memory each (default: {Machines.vcpus})",
-        None,
-        Kind("N", int, 1),
+        f"vCPUs per worker, with 4 GB of memory each (default: {Machines.vcpus})", None, _NUMBER
     )
     prices: str = option("JSON file with prices in US dollars", "", "FILE")
 

@@ -10,13 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from beam_pipeline.commands import PROGRAM, Call, Command
-from beam_pipeline.core.dataset.changes import (
-    compare_samples,
-    file_labels,
-    option_differences,
-    summary_of,
-    written_samples,
-)
+from beam_pipeline.core.dataset import changes
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.errors import ConversionError, UsageError
@@ -244,13 +238,14 @@ def _diff(call: Call) -> bool:
     """Compares the samples of two data sets; no shard and no image is read."""
     old, new = (files.canonical(path) for path in (call.arguments.old, call.arguments.new))
     before, after = read_manifest(old), read_manifest(new)
-    labels = file_labels(after.content["options"])
-    changes = compare_samples(_samples(old, before), _samples(new, after), labels)
+    labels = changes.file_labels(after.content["options"])
+    differing = changes.compare_samples(_samples(old, before), _samples(new, after), labels)
     then, now = ({k: m.content[k] for k in ("seed", "options")} for m in (before, after))
+    options = changes.option_differences(then, now)
     say(
-        *(f"{kind} {key}" for kind, keys in changes._asdict().items() for key in keys),
-        f"{old} and {new}: {summary_of(changes.counts)}",
-        *(f"option {text.removeprefix('options.')}" for text in option_differences(then, now)),
+        *(f"{kind} {key}" for kind, keys in differing._asdict().items() for key in keys),
+        f"{old} and {new}: {changes.summary_of(differing.counts)}",
+        *(f"option {text.removeprefix('options.')}" for text in options),
     )
     return True
 
@@ -268,7 +263,7 @@ def _samples(folder: str, manifest: Manifest) -> Iterator[SampleRef]:
                         f"{files.join(folder, name)} has no receipt ({receipt_name(name)}), so it "
                         "cannot be told which samples it contains"
                     )
-                yield from written_samples(receipt)
+                yield from changes.written_samples(receipt)
 
 
 DIFF = Command(

@@ -8,22 +8,15 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from beam_pipeline.commands import Call, Command
 from beam_pipeline.core import text, uris
+from beam_pipeline.core.dataset import manifest as manifests
 from beam_pipeline.core.dataset import names, verification
-from beam_pipeline.core.dataset.manifest import (
-    MANIFEST_NAME,
-    Manifest,
-    ShardEntry,
-    crc32c_text,
-    is_as_written,
-    line_crc,
-)
-from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
+from beam_pipeline.core.dataset.manifest import Manifest, ShardEntry, crc32c_text
+from beam_pipeline.core.dataset.receipts import Receipt, receipt_name
 from beam_pipeline.core.errors import ChangedInputsError, CodecError, ConversionError
 from beam_pipeline.core.images.preparation import check_codec
 from beam_pipeline.core.records import formats, sharding, tfrecord
@@ -83,23 +76,20 @@ def _checked_shards(folder: str, manifest: Manifest) -> Iterator[_CheckedShard]:
             if faults and not uris.is_remote(folder):
                 faults[0] += _sharing(folder, entry.path)
             # --shuffle=records wrote a folder without any receipt, or they were removed.
-            of_receipt = [*_receipt_faults(folder, entry, manifest)] if receipts else ()
+            of_receipt = _receipt_faults(folder, entry, manifest) if receipts else ()
             yield _CheckedShard(entry, faults, info, of_receipt)
 
 
-def _receipt_faults(folder: str, entry: ShardEntry, manifest: Manifest) -> Iterator[str]:
+def _receipt_faults(folder: str, entry: ShardEntry, manifest: Manifest) -> Sequence[str]:
     uri = files.join(folder, receipt_name(entry.path))
     try:
         receipt = read_receipt(folder, entry.path)
     except ConversionError as error:
-        yield str(error)
-        return
-    if receipt is None:
-        yield f"{uri} is missing, and --resume and repair need it: convert again with --overwrite"
-        return
-    yield from (
-        f"{uri}: {fault}" for fault in verification.verify_receipt(receipt, entry, manifest)
-    )
+        return [str(error)]
+    if receipt:
+        faults = verification.verify_receipt(receipt, entry, manifest)
+        return [f"{uri}: {fault}" for fault in faults]
+    return [f"{uri} is missing, and --resume and repair need it: convert again with --overwrite"]
 
 
 def _sharing(folder: str, shard: str) -> str:
@@ -126,8 +116,8 @@ def _sharing(folder: str, shard: str) -> str:
 
 def _manifest_faults(folder: str, manifest: Manifest) -> Iterator[str]:
     """Yields the faults of a manifest that it shows by itself."""
-    uri = files.join(folder, MANIFEST_NAME)
-    if not is_as_written(files.read_bytes(uri)):
+    uri = files.join(folder, names.MANIFEST_NAME)
+    if not manifests.is_as_written(files.read_bytes(uri)):
         yield (
             f"{uri} does not have its checksum: it was damaged or edited. Put back a copy, or convert "
             "again with --overwrite"
@@ -155,7 +145,7 @@ def _dead_letter_faults(folder: str, manifest: Manifest) -> Iterator[str]:
     reasons: Counter[str] = Counter()
     try:
         for line in output_folder.read_dead_letters(folder, bytes):
-            crc += line_crc(line)
+            crc += manifests.line_crc(line)
             reasons[json.loads(line)["reason"]] += 1
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         yield f"{uri}: cannot be read: {error}"
@@ -199,31 +189,48 @@ class RepairTask:
 
     Attributes:
       folder: the output folder.
-      inputs: the references it was written from, as its receipt lists them.
       entry: its entry in the manifest.
       record_format: the format of its file.
     """
 
     folder: str
-    inputs: ShardInputs
     entry: ShardEntry
     record_format: RecordFormat
 
     @property
+    def uri(self) -> str:
+        """The shard."""
+        return files.join(self.folder, self.entry.path)
+
+    @property
     def doing(self) -> str:
         """See `Task`."""
-        return f"writing {files.join(self.folder, self.entry.path)}"
+        return f"writing {self.uri}"
 
     def run(self) -> None:
-        """Rewrites the shard if the result matches the manifest.
+        """Rewrites the shard from the references in its receipt if the result matches the manifest.
 
         Raises:
-          ChangedInputsError: it does not match; the file is not replaced.
+          ConversionError: it cannot be rewritten, or does not match; the file is not replaced.
         """
-        reading = read_ahead.usual_reading(ref.uri for ref in self.inputs.refs)
-        encoding = EncodingOptions.from_recorded(self.inputs.options)
+        receipt, fault = read_receipt(self.folder, self.entry.path), ""
+        if receipt is None:
+            fault = f"{receipt_name(self.entry.path)}, the list of its images, is missing"
+        elif any(f"/{names.INCOMPLETE_FOLDER}/" in ref.uri for ref in receipt.inputs.refs):
+            fault = "its samples came from Python, or were unpacked from a file of many samples"
+        try:
+            check_codec(receipt.info.codec if receipt else "")
+        except ConversionError as error:
+            raise CodecError(f"{self.uri}: {error}") from error
+        if receipt is None or fault:
+            raise ConversionError(
+                f"{self.uri} cannot be rewritten: {fault}. Convert again with --overwrite"
+            )
+        inputs = receipt.inputs
+        reading = read_ahead.usual_reading(ref.uri for ref in inputs.refs)
+        encoding = EncodingOptions.from_recorded(inputs.options)
         request = WriteRequest(self.folder, encoding, reading=reading)
-        write_inputs(request, self.inputs, self.record_format, new=False, accept=self._accept)
+        write_inputs(request, inputs, self.record_format, new=False, accept=self._accept)
 
     def _accept(self, receipt: Receipt) -> None:
         info, entry, letters = receipt.info, self.entry, receipt.dead_letters
@@ -268,14 +275,13 @@ def _repair(call: Call) -> bool:
 def _rewrite(folder: str, entries: Sequence[ShardEntry], manifest: Manifest) -> int:
     """Rewrites shards, and returns how many of them could not be."""
     failed = 0
+    tasks = [RepairTask(folder, entry, manifest.record_format) for entry in entries]
     with writer_processes(min(cores(), len(entries))):
-        started = [_start(folder, entry, manifest) for entry in entries]
-        for entry, work in zip(entries, started, strict=True):
-            uri = files.join(folder, entry.path)
+        for task, result in zip(tasks, [*map(submit, tasks)], strict=True):
+            uri = task.uri
+            assert result, "there are writer processes"
             try:
-                if isinstance(work, ConversionError):
-                    raise work
-                work.result()
+                result.result()
             except ConversionError as error:
                 fault = str(error)
             except OSError as error:
@@ -293,27 +299,6 @@ def _rewrite(folder: str, entries: Sequence[ShardEntry], manifest: Manifest) -> 
     return failed
 
 
-def _start(folder: str, entry: ShardEntry, manifest: Manifest) -> Future[None] | ConversionError:
-    uri = files.join(folder, entry.path)
-    try:
-        receipt = read_receipt(folder, entry.path)
-    except ConversionError as error:
-        return error
-    try:
-        check_codec(receipt.info.codec if receipt else "")
-    except ConversionError as error:
-        return CodecError(f"{uri}: {error}")
-    if receipt is None:
-        fault = f"{receipt_name(entry.path)}, the list of its images, is missing"
-    elif any(f"/{names.INCOMPLETE_FOLDER}/" in ref.uri for ref in receipt.inputs.refs):
-        fault = "its samples came from Python, or were unpacked from a file of many samples"
-    else:
-        work = submit(RepairTask(folder, receipt.inputs, entry, manifest.record_format))
-        assert work, "there are writer processes"
-        return work
-    return ConversionError(f"{uri} cannot be rewritten: {fault}. Convert again with --overwrite")
-
-
 REPAIR = Command(
     "Checks a data set as verify does, and rewrites each damaged or missing shard from its "
     "images, provided they have not changed, and each file that the manifest determines. Exits "
@@ -326,32 +311,27 @@ REPAIR = Command(
 
 
 def _index(call: Call) -> bool:
-    """Writes an index file for each shard, and prints one line with the counts."""
-    folder = files.canonical(call.arguments.folder)
+    """Writes an index file for each shard, atomically, and prints one line with the counts."""
+    folder, records = files.canonical(call.arguments.folder), 0
     with _changing(folder) as manifest:
         record_format = manifest.record_format
         formats.check_jumps(record_format, folder, "an index")
-        shards = manifest.shards
-        records = sum(_index_shard(folder, entry, record_format) for entry in shards)
-    counts = f"{text.counted(len(shards), 'shard')}, {text.counted(records, 'record')}"
-    say(f"{folder}: {counts}, indexed in *.tfindex-*")
+        for entry in manifest.shards:
+            uri = files.join(folder, entry.path)
+            index = files.join(folder, record_format.index_name(entry.path))
+            with files.naming(uri), files.open_input(uri) as file:
+                sizes = [*record_format.sizes(file, uri)]
+            if len(sizes) != entry.examples:
+                raise ConversionError(
+                    f"{uri}: contains {text.counted(len(sizes), 'record')}, the manifest lists {entry.examples}; "
+                    "run `beam-tfrecord verify` to find all faults"
+                )
+            with files.naming(index, deed="written"):
+                files.write_bytes(index, tfrecord.index_file(sizes))
+            records += len(sizes)
+        shards = text.counted(len(manifest.shards), "shard")
+    say(f"{folder}: {shards}, {text.counted(records, 'record')}, indexed in *.tfindex-*")
     return True
-
-
-def _index_shard(folder: str, entry: ShardEntry, record_format: RecordFormat) -> int:
-    """Writes the index of one shard, atomically, and returns the number of its records."""
-    uri = files.join(folder, entry.path)
-    index = files.join(folder, record_format.index_name(entry.path))
-    with files.naming(uri), files.open_input(uri) as file:
-        sizes = [*record_format.sizes(file, uri)]
-    if len(sizes) != entry.examples:
-        raise ConversionError(
-            f"{uri}: contains {text.counted(len(sizes), 'record')}, the manifest lists {entry.examples}; "
-            "run `beam-tfrecord verify` to find all faults"
-        )
-    with files.naming(index, deed="written"):
-        files.write_bytes(index, tfrecord.index_file(sizes))
-    return len(sizes)
 
 
 INDEX = Command(

@@ -53,6 +53,7 @@ _LOCATION = re.compile(
     r"|crc32=([0-9a-f]{8})&(deflated|stored)=(\d{1,20}))"
 )
 
+_ELSEWHERE = "the archive has changed: where this member was listed, there is another or none"
 _COMPRESSED = re.compile(r"\.(tgz|tbz2?|txz|tzst|tar\.(gz|bz2|xz|zst|lz4|z))\Z", re.IGNORECASE)
 
 
@@ -102,8 +103,7 @@ def archive_kind(path: str) -> str:
     Raises:
       UsageError: it is a tar that is compressed as a whole.
     """
-    compressed = _COMPRESSED.search(path)
-    if compressed:
+    if compressed := _COMPRESSED.search(path):
         raise UsageError(
             f"{path} is compressed as a whole, so no image in it can be read on its own; uncompress it "
             f"once, and name {path[: compressed.start()]}.tar"
@@ -157,18 +157,14 @@ def content(member: Member, data: bytes, size: int) -> bytes:
     """
     if member.kind == TAR:
         if len(data) != TAR_BLOCK + size or zlib.crc32(data[:TAR_BLOCK]) != member.check:
-            raise ChangedFileError(
-                "the archive has changed: where this member was listed, there is another or none"
-            )
+            raise ChangedFileError(_ELSEWHERE)
         return data[TAR_BLOCK:]
     return _unzipped(member, data, size)
 
 
 def _unzipped(member: Member, data: bytes, size: int) -> bytes:
     if data[:4] != b"PK\3\4" or len(data) < ZIP_HEADER.size:
-        raise ChangedFileError(
-            "the archive has changed: where this member was listed, there is none"
-        )
+        raise ChangedFileError(_ELSEWHERE)
     _, _, flags, method, _, _, _, _, _, name, extra = ZIP_HEADER.unpack_from(data)
     if method != (DEFLATED if member.deflated else STORED) or flags & ENCRYPTED:
         raise _damaged("its own header has another compression than the archive's directory")
@@ -213,8 +209,7 @@ def plain_name(name: str) -> tuple[str, str]:
         return name, "its name is an absolute path, expected one in the archive"
     if ".." in parts or "..\\" in name:
         return name, "its name leads out of the archive"
-    if "" in parts or "." in parts:
-        name = "/".join(part for part in parts if part not in ("", "."))
+    name = "/".join(part for part in parts if part not in ("", "."))
     return name, "" if name else "it has no name"
 
 
@@ -425,9 +420,8 @@ def _check_beginning(file: BinaryIO, first: int) -> None:
         return
     _, _, _, count, total, size, _, _ = _END.unpack_from(before, end)
     is_64_bits = before[max(0, end - _LOCATOR_BYTES) : end].startswith(b"PK\6\7")
-    if not count or count != total:
-        return
-    if is_64_bits or size > end or before.startswith(b"PK\1\2", end - size):
+    is_directory = is_64_bits or size > end or before.startswith(b"PK\1\2", end - size)
+    if count and count == total and is_directory:
         raise ArchiveError(
             f"{total} members of another zip precede its first, as where archives are joined with cat; "
             "unpack the parts one by one, and pack them again"
@@ -460,10 +454,8 @@ def _zip_entry(name: str, info: zipfile.ZipInfo, starts: array[int], end: int) -
     until = starts[following] if following < len(starts) else end
     overlaps = following - bisect.bisect_left(starts, at) != 1
     length = min(until - at, _MOST_OF_A_HEADER + info.compress_size)
-    if overlaps or length < ZIP_HEADER.size + info.compress_size:
-        problem = (
-            problem or "the bytes that it claims are in another member, or outside of the archive"
-        )
+    if not problem and (overlaps or length < ZIP_HEADER.size + info.compress_size):
+        problem = "the bytes that it claims are in another member, or outside of the archive"
     problem = problem or _content_problem(info)
     if problem:
         return Entry(name, 0, None, problem)
@@ -479,10 +471,8 @@ def _name(info: zipfile.ZipInfo) -> str:
     """
     name = info.orig_filename
     if not info.flag_bits & _NAME_IS_UTF8 and not name.isascii():
-        try:
+        with contextlib.suppress(UnicodeError):
             name = name.encode("cp437").decode()
-        except UnicodeError:
-            pass
     return name.replace("\\", "/") if info.create_system == _DOS else name
 
 
@@ -490,8 +480,7 @@ def _content_problem(info: zipfile.ZipInfo) -> str:
     """Says why a member's content cannot be read; empty if it can."""
     mode = info.external_attr >> 16
     if info.create_system == _UNIX and stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-        link = stat.S_ISLNK(mode)
-        return f"a {'symbolic link' if link else 'device or a pipe'}, not a file"
+        return f"a {'symbolic link' if stat.S_ISLNK(mode) else 'device or a pipe'}, not a file"
     if info.flag_bits & (ENCRYPTED | _STRONGLY_ENCRYPTED):
         return "encrypted; unpack the archive with its password, and pack it again without"
     if info.compress_type not in (STORED, DEFLATED):

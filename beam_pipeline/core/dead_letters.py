@@ -130,18 +130,11 @@ class DeadLetter(NamedTuple):
 
         The text is exact, except for signed queries and passwords in URLs.
         """
-        fields: dict[str, str | int] = {
-            "stage": self.stage,
-            "key": uri_without_secrets(self.key),
-            "uri": uri_without_secrets(self.uri),
-            "reason": self.reason,
-            "message": without_secrets(self.message),
-        }
-        if self.file:
-            fields["file"] = uri_without_secrets(self.file)
-        if self.line:
-            fields["line"] = self.line
-        return json.dumps(fields, ensure_ascii=False)
+        fields = self._asdict() | {"message": without_secrets(self.message)}
+        for name in ("key", "uri", "file"):
+            fields[name] = uri_without_secrets(fields[name])
+        given = {name: v for name, v in fields.items() if v or name not in ("file", "line")}
+        return json.dumps(given, ensure_ascii=False)
 
 
 def image_dead_letter(

@@ -73,8 +73,7 @@ def question_error(questions: Sequence[Question], options: Commands | None) -> e
             rest = [other.answer for other in questions if other is not question and other.answer]
             lines.append(f"    {options.command(**_with_columns(question.answer, rest))}")
             for advice, answer in question.others:
-                command = options.command(**_with_columns(answer, rest))
-                lines += [f"  {advice}", f"    {command}"]
+                lines += [f"  {advice}", f"    {options.command(**_with_columns(answer, rest))}"]
     lines.append("Correct the command, or accept the guess with --yes.")
     ids = tuple(question.id for question in questions)
     return errors.QuestionError("\n".join(map(text.terminal_line, lines)), ids)

@@ -45,19 +45,14 @@ def terminal_line(text: str) -> str:
     if len(text) > _MOST_OF_A_WORD:
         text = _LONG_WORD.sub(lambda word: _shortened(word[0], _MOST_OF_A_WORD), text)
         text = _shortened(text, _MOST_OF_A_LINE)
-    return _NOT_SHOWN.sub(_escaped, text)
+    return _NOT_SHOWN.sub(lambda sign: sign[0].encode("unicode_escape").decode(), text)
 
 
 def _shortened(text: str, most: int) -> str:
     """Returns the beginning and the end of a text that is too long."""
     if len(text) <= most:
         return text
-    end = most // 4
-    return f"{text[: most // 2]}...({len(text)} characters)...{text[-end:]}"
-
-
-def _escaped(character: re.Match[str]) -> str:
-    return character[0].encode("unicode_escape").decode()
+    return f"{text[: most // 2]}...({len(text)} characters)...{text[-(most // 4) :]}"
 
 
 def decoded(data: bytes, name: str) -> str:

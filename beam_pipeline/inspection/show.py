@@ -23,7 +23,7 @@ from beam_pipeline.core.dataset.names import INCOMPLETE_FOLDER
 from beam_pipeline.core.errors import OutputError, OutputNotEmptyError
 from beam_pipeline.core.images.header import image_extension
 from beam_pipeline.core.records.example_view import NO_VALUES, FeatureList, Features
-from beam_pipeline.core.text import counted, human_size, terminal_line
+from beam_pipeline.core.text import counted, human_size, span, terminal_line
 from beam_pipeline.inspection.select import MOST_TEXTS, FeatureFigures, FoundExample, Scan
 from beam_pipeline.inspection.sources import Source, text_of
 from beam_pipeline.storage import files
@@ -129,7 +129,7 @@ def feature_rows(result: Scan) -> Table:
             key,
             " or ".join(sorted(kind or "none" for kind in feature.kinds)),
             _share(feature.kinds.total(), examples),
-            _span(feature.shortest, feature.longest),
+            span(_number, (feature.shortest, feature.longest)),
             _range(feature),
         )
         for key, feature in sorted(result.features.items())
@@ -144,9 +144,8 @@ def _share(part: int, whole: int) -> str:
     return f"{min(99.9, max(0.1, 100 * part / whole)):.1f} %"
 
 
-def _span(low: float, high: float) -> str:
-    ends = [str(end) if isinstance(end, int) else f"{end:.4g}" for end in (low, high)]
-    return ends[0] if low == high else " to ".join(ends)
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
 def _range(feature: FeatureFigures) -> str:
@@ -156,7 +155,8 @@ def _range(feature: FeatureFigures) -> str:
         return odd
     if "bytes" not in feature.kinds:
         mean = "" if feature.low == feature.high else f"mean {feature.mean:.4g}"
-        return ", ".join(filter(None, (_span(feature.low, feature.high), mean, odd)))
+        ends = span(_number, (feature.low, feature.high))
+        return ", ".join(filter(None, (ends, mean, odd)))
     texts = feature.texts
     if texts is None:
         low, high, mean = (human_size(int(n)) for n in (feature.low, feature.high, feature.mean))
@@ -222,9 +222,8 @@ def _value_text(value: Any) -> str:
     if not isinstance(value, bytes):
         return f"{value:.6g}" if isinstance(value, float) else str(value)
     text, extension = text_of(value), image_extension(value)
-    if text is not None:
-        return text
-    return f"{len(value)} bytes" + (f" ({extension})" if extension else "")
+    size = f"{len(value)} bytes" + (f" ({extension})" if extension else "")
+    return size if text is None else text
 
 
 class Screen:
@@ -262,22 +261,14 @@ class Screen:
 
 def image_of(features: Features) -> bytes | None:
     """An example's image file, in a usual feature or in the first that contains one."""
-    usual = [key for key in _IMAGE_KEYS if key in features]
-    for key in (*usual, *features):
-        kind, values = features[key]
-        if kind == "bytes" and len(values) == 1 and image_extension(values[0]):
-            return bytes(values[0])
-    return None
+    images = {key: data for key, data, _ in _images(features)}
+    return next((bytes(images[key]) for key in (*_IMAGE_KEYS, *images) if key in images), None)
 
 
 def bare_pixels_of(features: Features) -> tuple[bytes, int, int] | None:
     """(bytes, width, height) of an image that is stored as bare RGB pixels."""
     lists = [features.get(f"image/{name}", NO_VALUES) for name in ("encoded", "width", "height")]
-    if [(kind, len(values)) for kind, values in lists] != [
-        ("bytes", 1),
-        ("int64", 1),
-        ("int64", 1),
-    ]:
+    if [(kind, len(values)) for kind, values in lists] != [("bytes", 1), *2 * [("int64", 1)]]:
         return None
     data, width, height = (values[0] for _, values in lists)
     is_bare = min(height, width) > 0 and len(data) == 3 * height * width
@@ -306,21 +297,18 @@ def beside(features: Features, lines: list[str], colour: Colour) -> list[str]:
     if image is None:
         return lines
     space = " " * (COLUMNS - image.width)
-    rows = [f"{_line(image, row, colour)}{space}" for row in range(-(-image.height // 2))]
+    rows = [f"{_line(image, row, colour)}{space}" for row in range(0, image.height, 2)]
     pairs = itertools.zip_longest(rows, lines)
     return [f"{row or ' ' * COLUMNS}  {text or ''}".rstrip(" ") for row, text in pairs]
 
 
 def _line(image: Image.Image, row: int, colour: Colour) -> str:
-    """Two rows of pixels as one of characters."""
+    """Two rows of pixels, from this one on, as one of characters."""
     parts = []
     for x in range(image.width):
-        upper: Any = image.getpixel((x, 2 * row))
-        cell = f"\x1b[38;{colour(*upper)}"
-        if 2 * row + 1 < image.height:
-            lower: Any = image.getpixel((x, 2 * row + 1))
-            cell += f";48;{colour(*lower)}"
-        parts.append(f"{cell}m\N{UPPER HALF BLOCK}")
+        pixels: Any = [image.getpixel((x, y)) for y in range(row, min(row + 2, image.height))]
+        colours = (f"{end};{colour(*pixel)}" for end, pixel in zip((38, 48), pixels, strict=False))
+        parts.append(f"\x1b[{';'.join(colours)}m\N{UPPER HALF BLOCK}")
     return "".join(parts) + _PLAIN
 
 

@@ -6,6 +6,7 @@ piece by piece.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
@@ -22,7 +23,7 @@ from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.labels.schema import written_key
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records import example_view, formats, tfrecord
-from beam_pipeline.core.text import excerpt, is_utf8, quoted
+from beam_pipeline.core.text import excerpt, quoted
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import read_manifest
 from beam_pipeline.readers.shards import open_shard
@@ -143,9 +144,9 @@ class Source:
         with open_shard(file.uri) as stream:
             if not record_format or record_format.name == formats.DEFAULT_FORMAT:
                 yield from read_examples(stream, file.uri)
-                return
-            for number, record in enumerate(record_format.records(stream, file.uri)):
-                yield len(record), parsed(record, file.uri, number)
+            else:
+                for number, record in enumerate(record_format.records(stream, file.uri)):
+                    yield len(record), parsed(record, file.uri, number)
 
     def keys_of(self, features: example_view.Features) -> list[str]:
         """Every text that may identify a sample, its key first."""
@@ -177,10 +178,9 @@ class Source:
 def text_of(value: bytes) -> str | None:
     """Bytes as text, or None."""
     try:
-        text = value.decode()
+        return None if b"\0" in value else value.decode()
     except UnicodeDecodeError:
         return None
-    return text if is_utf8(text) and "\0" not in text else None
 
 
 def open_source(paths: Sequence[str]) -> Source:
@@ -230,12 +230,9 @@ def _files_of(uri: str) -> Iterator[RecordFile]:
         return
     folder, pattern = posixpath.split(uri)
     is_glob = not is_folder and any(sign in pattern for sign in "*?[")
-    if not is_glob:
-        folder = uri
-    try:
+    folder, listed = folder if is_glob else uri, {}
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         listed = files.files_in(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        listed = {}
     names = [
         name
         for name in sorted(listed)

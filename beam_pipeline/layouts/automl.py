@@ -44,7 +44,6 @@ SETS = {
 """Words of the first cell, in upper case -> the split; empty if the row gives none."""
 _EXAMPLE = "TRAIN,gs://bucket/a.jpg,label"
 _COORDINATES = 8  # four vertices
-_SPLITS = frozenset(SETS.values())
 _AROUND_THE_IMAGE = 0.5  # how far outside [0, 1] a number still looks like a coordinate
 
 
@@ -73,10 +72,7 @@ class Automl(RecordLayout):
         encoding = encoding_of(file.read(2))
         file.seek(0)
         for line, cells, problem in csv_records(file, encoding, ",", uri):
-            try:
-                yield line, problem or _row(cells)
-            except BadLabelError as error:
-                yield line, str(error)
+            yield line, problem or _row(cells)
 
     def image_name(self, entry: Any) -> str:
         if isinstance(entry, str):
@@ -85,10 +81,9 @@ class Automl(RecordLayout):
 
     def labelled(self, entry: Any) -> Labelled:
         split, _, rest = entry
-        if split not in _SPLITS:
-            raise BadLabelError(
-                f"{split!r} names no set; expected TRAIN, VALIDATION, TEST or UNASSIGNED"
-            )
+        if split not in SETS.values():
+            expected = "TRAIN, VALIDATION, TEST or UNASSIGNED"
+            raise BadLabelError(f"{split!r} names no set; expected {expected}")
         if self.boxes:
             return Labelled([_object(rest)] if rest else (), split=split)
         if len(rest) > 4 and _has_box(rest):
@@ -111,17 +106,13 @@ class Automl(RecordLayout):
 
     def _first_rows(self, table: TableHead) -> list[_Row]:
         """The sound rows of a file's beginning. Raises LabelTableError if it begins with something else."""
-        fault, rows = ": the file is empty", list[_Row]()
-        for line, entry in self.entries(io.BytesIO(table.data), ""):
-            if isinstance(entry, _Row):
-                rows.append(entry)
-            elif not rows:
-                fault = f", line {line} names no image: {entry}"
-                break
-        if not rows:
+        entries = [*self.entries(io.BytesIO(table.data), "")]
+        line, first = entries[0] if entries else (0, "")
+        if not isinstance(first, _Row):
+            fault = f", line {line} names no image: {first}" if entries else ": the file is empty"
             expected = f"expected rows such as {_EXAMPLE}, and no header"
             raise LabelTableError(f"{table.uri}{fault}; {expected}")
-        return rows
+        return [row for _, row in entries if isinstance(row, _Row)]
 
 
 # --- rows ----------------------------------------------------------------------------------------
@@ -160,8 +151,8 @@ def is_automl(table: TableHead) -> bool:
     return False
 
 
-def _row(cells: Sequence[str]) -> _Row:
-    """Splits a row into its parts; a first cell that is not a known set is used as the split's name."""
+def _row(cells: Sequence[str]) -> _Row | str:
+    """The parts of a row, or its text if it names no image; a first cell that is not a known set is used as the split's name."""
     cells = [cell.strip() for cell in cells]
     while cells and not cells[-1]:
         cells.pop()
@@ -170,7 +161,7 @@ def _row(cells: Sequence[str]) -> _Row:
     if split is None and _is_image(word):
         return _Row("", word, cells[1:])
     if not name or (split is None and not _is_image(name)):
-        raise BadLabelError(excerpt(",".join(cells)))
+        return excerpt(",".join(cells))
     return _Row(word if split is None else split, name, cells[2:])
 
 

@@ -18,9 +18,10 @@ from typing import Any
 from beam_pipeline.core.errors import LabelTableError, UsageError, reason_of
 from beam_pipeline.core.labels import cells, further_columns, table_rows, typed_rows
 from beam_pipeline.core.labels.schema import OBJECTS_COLUMN, SKIP_KIND, Column
+from beam_pipeline.core.labels.table_files import encoding_of
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.listing.filters import TEXTS, ImageRoot
-from beam_pipeline.core.questions import question
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
@@ -45,7 +46,6 @@ MOST_BYTES = 1 << 20
 
 _NO_CAPTIONS = ("readme", "license", "licence", "copying", "notice", "changelog")
 _LISTS = frozenset({"labels", "classes", "requirements"})
-_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 _MOST_FOLDERS, _MOST_REMOTE_FOLDERS = 200, 20
 _TEXTS, _TEXTS_REMOTE = 50, 10  # captions looked at
@@ -64,17 +64,17 @@ class CaptionFiles:
 
     def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises texts for nearly all images of folders, if nothing else may be their labels."""
-        images, labels = _existing(options.images), _existing(options.labels)
-        if images is None or labels is None:
+        given = options.images, options.labels
+        images, labels = ([*map(files.canonical, paths)] for paths in given)
+        if not all(is_remote(uri) or tree.has_folder(uri) for uri in (*images, *labels)):
             return ""
         if labels:
             sets, reason = [look_for_captions(images, labels)], "captions such as"
         else:
             sets = [look_for_captions([folder], enough=_IMAGES_WITHOUT) for folder in images]
             reason = "a caption beside each image, such as"
-        if not all(captions.cover_images and captions.are_texts() for captions in sets):
-            return ""
-        if not labels and any(map(_has_other_labels, images)):
+        are_described = all(map(Captions.describe_images, sets))
+        if not are_described or (not labels and any(map(_has_other_labels, images))):
             return ""
         first = sets[0].uris[sets[0].ending][0]
         return f"{reason} {label_files.typed_path(first, (options.labels or options.images)[0])}"
@@ -96,41 +96,32 @@ class CaptionFiles:
                 f"no captions in {some(elsewhere)}; expected files {' or '.join(TEXTS)} with the names of "
                 "the images, beside them or in a folder named with --labels"
             )
-        ending, second = captions.ending or TEXTS[0], captions.second_ending
-        in_any_case = "".join(f"[{letter}{letter.upper()}]" for letter in ending[1:])
-        folders = [
-            replace(root, patterns=root.patterns or (f"**/*.{in_any_case}",)) for root in labels
-        ]
+        ending = captions.ending or TEXTS[0]
+        pattern = label_files.files_pattern(ending)
+        folders = tuple(replace(root, patterns=root.patterns or (pattern,)) for root in labels)
         kinds = {CAPTION_COLUMN: "str"}
         schema, table, left_out = inspect_sidecars(elsewhere[0], _rows(captions), options, kinds)
         form = CaptionFormat(table, schema, options.labels_encoding, bool(captions.with_fields))
         reader = label_files.LabelFileReader(form, tuple(map(label_files.Place, separate)))
-        questions = schema.questions
-        if second and not any(root.patterns for root in typed):
-            two_captions = question(
-                "two_captions",
-                f"Images have captions {ending} and {second}; those in {ending} would be written.",
-                "For the others:",
-                labels=(f"{elsewhere[0]}/**/*{second}",),
-                layout=self.name,
+        questions = [*schema.questions]
+        (second,) = (each for each in TEXTS if each != ending)
+        have_both = 2 * len(captions.uris[second]) >= captions.images > 0
+        if have_both and not any(root.patterns for root in typed):
+            reason = (
+                f"Images have captions {ending} and {second}; those in {ending} would be written."
             )
-            questions = (*questions, two_captions)
+            answer = {"labels": (f"{elsewhere[0]}/**/*{second}",), "layout": self.name}
+            questions.append(Question("two_captions", reason, "For the others:", answer))
         return layout.Source(
             layout=self.name,
             roots=roots,
-            labels=layout.FileLabels(reader, folders=tuple(folders)),
+            labels=layout.FileLabels(reader, folders=folders),
             examples=LabelledImages(schema.columns),
             roles=tuple(row for row in schema.roles if row.subject != f"column {KEY_COLUMN}"),
             numbering=table_numbering(options, schema),
             notes=(*schema.notes, *left_out),
-            questions=questions,
+            questions=tuple(questions),
         )
-
-
-def _existing(paths: Sequence[str]) -> list[str] | None:
-    """The URIs of folders; None if a path is something else, as far as that can be told."""
-    uris = [files.canonical(path) if path.strip() else "" for path in paths]
-    return uris if all(uri and (is_remote(uri) or tree.has_folder(uri)) for uri in uris) else None
 
 
 def _folders(paths: Sequence[str], option: str) -> tuple[ImageRoot, ...]:
@@ -140,11 +131,9 @@ def _folders(paths: Sequence[str], option: str) -> tuple[ImageRoot, ...]:
       UsageError: one does not exist, or is an archive.
     """
     roots = image_roots(paths, option=option)
-    for root in roots:
-        if root.archive:
-            raise UsageError(
-                f"{option} {root.uri} is an archive; captions in archives are read with --layout webdataset"
-            )
+    if archives := [root.uri for root in roots if root.archive]:
+        remedy = "captions in archives are read with --layout webdataset"
+        raise UsageError(f"{option} {archives[0]} is an archive; {remedy}")
     return roots
 
 
@@ -155,9 +144,7 @@ def _rows(captions: Captions) -> list[dict[str, Any]]:
     most = _OBJECTS_REMOTE if uris and is_remote(uris[0]) else _OBJECTS
     for uri in uris if len(uris) <= most else (*uris[: most // 2], *uris[-most // 2 :]):
         with suppress(OSError, ValueError, RecursionError):  # a dead letter of its image
-            rows.append(
-                {**rows[0], **fields_beside(uri), KEY_COLUMN: uri, CAPTION_COLUMN: "a caption"}
-            )
+            rows.append({**fields_beside(uri), KEY_COLUMN: uri, CAPTION_COLUMN: "a caption"})
     return rows
 
 
@@ -193,21 +180,12 @@ class Captions:
         ending = max(TEXTS, key=lambda ending: len(self.uris[ending]))
         return ending if self.uris[ending] else ""
 
-    @property
-    def second_ending(self) -> str:
-        """The other ending, if half of the images or more have captions of that one as well; else empty."""
-        (second,) = (ending for ending in TEXTS if ending != (self.ending or TEXTS[0]))
-        return second if 2 * len(self.uris[second]) >= self.images > 0 else ""
-
-    @property
-    def cover_images(self) -> bool:
-        """True if nearly every image has a caption."""
-        return any(len(uris) >= _NEARLY_ALL * self.images > 0 for uris in self.uris.values())
-
-    def are_texts(self) -> bool:
-        """True if captions contain words, not the numbers of objects' labels; some of them are read."""
+    def describe_images(self) -> bool:
+        """True if nearly every image has a caption, of words instead of the numbers of objects; some are read."""
         uris = self.uris.get(self.ending, [])
-        most = _TEXTS_REMOTE if uris and is_remote(uris[0]) else _TEXTS
+        if not uris or len(uris) < _NEARLY_ALL * self.images:
+            return False
+        most = _TEXTS_REMOTE if is_remote(uris[0]) else _TEXTS
         read = [_are_numbers(uri) for uri in uris[:: len(uris) // most + 1]]
         return read.count(False) >= _NEARLY_ALL * (len(read) - read.count(None)) > 0
 
@@ -335,11 +313,6 @@ def caption_of(data: bytes, encoding: str = "") -> str:
         ) from error
 
 
-def encoding_of(data: bytes) -> str:
-    """The encoding of a caption file where none is given, by its byte order mark."""
-    return "utf-16" if data.startswith(_UTF_16_MARKS) else table_rows.UTF_8
-
-
 def fields_beside(uri: str) -> dict[str, Any]:
     """The columns in the JSON object beside a caption file; none without such a file.
 
@@ -446,6 +419,5 @@ def inspect_rows(
 
 
 def _is_nested(value: Any) -> bool:
-    if isinstance(value, list):
-        return any(isinstance(item, (list, dict)) for item in value)
-    return isinstance(value, dict)
+    items = value if isinstance(value, list) else [value]
+    return any(isinstance(item, (list, dict)) for item in items)

@@ -83,15 +83,15 @@ class Cifar:
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises a folder with two or more of its files, the folder above, or its archive."""
-        if len(options.images) != 1 or not options.images[0].strip():
+        if len(options.images) != 1:
             return ""
         uri = files.canonical(options.images[0])
         name = posixpath.basename(uri)
         archives = [f"{self.title.lower()}-{version}.tar.gz" for version in ("python", "binary")]
         if is_remote(uri) or (name in archives and os.path.isfile(uri)):
             return f"named {name}" if name in (*archives, *self.folders) else ""
-        for folder in self._folders(uri):
-            there = [*self._batches_in(folder), *_those_in(folder, self.name_files)]
+        for folder, batches in self._batches_below(uri):
+            there = [*batches, *_those_in(folder, self.name_files)]
             if len(there) > 1:
                 return f"{there[0]} and {there[1]} in {folder}"
         return ""
@@ -103,7 +103,7 @@ class Cifar:
           UsageError: all or some batches are missing, or no file gives the meanings of the labels.
         """
         uris = [files.canonical(path) for path in options.images]
-        uri, archived = uris[0], False
+        uri, archived, expected = uris[0], False, " or ".join(self.name_files)
         try:
             batches = {_batch_name(uri) for uri in uris}
             named = self.splits.keys() >= batches and all(map(_is_file, uris))
@@ -118,37 +118,29 @@ class Cifar:
             contents = self._names_in(where, archived)
             meanings = self.meanings(contents)
         except CifarError as error:
-            raise UsageError(f"--images: {where}, {self._expected}: {error}") from error
+            raise UsageError(f"--images: {where}, {expected}: {error}") from error
         except (ContainerError, OSError) as error:
             raise UsageError(f"--images: {error}") from error
-        note = f"{where} does not contain {self._expected}; classes have the names that {self.title}'s have"
+        usual = f"classes have the names that {self.title}'s have"
         return Source(
             layout=self.name,
             roots=(),
             labels=ContainerLabels(CifarReader(self, meanings, archived), tuple(uris)),
             examples=LabelledImages(self.columns, PIXELS),
             numbering=ClassNumbering(known=tuple((n, i) for i, n in enumerate(meanings[-1]))),
-            notes=() if contents else (note,),
+            notes=() if contents else (f"{where} does not contain {expected}; {usual}",),
         )
 
-    @property
-    def _expected(self) -> str:
-        return " or ".join(self.name_files)
-
-    def _folders(self, uri: str) -> list[str]:
-        return [uri, *(files.join(uri, name) for name in self.folders)]
-
-    def _batches_in(self, folder: str) -> list[str]:
-        """The batches of the first version in a folder; another one has the same images."""
-        return _those_in(folder, self.splits) or _those_in(
-            folder, [batch + _BINARY for batch in self.splits]
-        )
+    def _batches_below(self, uri: str) -> Iterator[tuple[str, list[str]]]:
+        """(folder, batches of its first version) of the folder given and of its own folders; others have the same images."""
+        for folder in (uri, *(files.join(uri, name) for name in self.folders)):
+            binary = [batch + _BINARY for batch in self.splits]
+            yield folder, _those_in(folder, self.splits) or _those_in(folder, binary)
 
     def _batches_of(self, uri: str) -> list[str]:
         """The URIs of all batches in a folder or below. Raises UsageError."""
-        for folder in self._folders(uri):
-            there = self._batches_in(folder)
-            missing = [*self.splits.keys() - {*map(_batch_name, there)}]
+        for folder, there in self._batches_below(uri):
+            missing = self.splits.keys() - {*map(_batch_name, there)}
             if there and missing:
                 raise UsageError(
                     f"--images: {folder} lacks {', '.join(sorted(missing))}; download it again, or name the files "
@@ -167,16 +159,12 @@ class Cifar:
             uris = {name: files.join(where, name) for name in _those_in(where, self.name_files)}
             return {name: files.read_part(uri, _CHUNK_BYTES, 0) for name, uri in uris.items()}
         contents: dict[str, bytes] = {}
-        missing = dict.fromkeys(self.splits)
         with files.open_input(where) as file, archive_errors(where):
             for name, content in members(file):
-                missing.pop(_batch_name(name), None)
                 if name in self.name_files:
                     contents[name] = content.read(_CHUNK_BYTES)
                     if name == self.name_files[0] or len(contents) == len(self.fields):
-                        return contents  # the job reads the rest
-        if missing:
-            raise ContainerError(f"{where} lacks {', '.join(missing)}; download it again")
+                        break  # the job reads the rest
         return contents
 
     def meanings(self, contents: Mapping[str, bytes]) -> tuple[tuple[str, ...], ...]:
@@ -303,9 +291,8 @@ class CifarReader:
         except CifarError as error:
             raise ContainerError(f"{place}: {error}") from error
         except OSError as error:
-            fault = error.strerror or error
-            message = f"{uri} cannot be read, or not be unpacked to {unpack_to}: {fault}"
-            raise ContainerError(message) from error
+            fault = f"cannot be read, or not be unpacked to {unpack_to}: {error.strerror or error}"
+            raise ContainerError(f"{uri} {fault}") from error
 
     def _read_batch(
         self, file: IO[bytes], name: str, uri: str, unpack_to: str
@@ -318,18 +305,16 @@ class CifarReader:
         unpacks = unpack_to and not in_place
         with files.open_output(pixels) if unpacks else nullcontext(NoSink()) as sink:
             all_labels, filenames = read(file, self.fmt, sink.write)
-        batch_name, version = _batch_name(name), files.version_of(uri)
-        split = self.fmt.splits[batch_name]
+        batch, version, size = _batch_name(name), files.version_of(uri), PIXELS.size
+        split = self.fmt.splits[batch]
         for i, labels in enumerate(zip(*all_labels, strict=True)):
-            key = f"{batch_name}/{i:05d}"
+            key, place = f"{batch}/{i:05d}", offset + i * (offset + size)
             try:
                 values = self._values(labels, key if filenames is None else filenames[i])
+                yield SampleRef(key, pixels, size, split, values, place, uri, version)
             except CifarError as error:
                 reason = Reason.BAD_LABEL_VALUE
                 yield image_dead_letter(Stage.LABELS, key, uri, reason, str(error), file=uri)
-            else:
-                place = offset + i * (offset + PIXELS.size)
-                yield SampleRef(key, pixels, PIXELS.size, split, values, place, uri, version)
 
     def _values(self, labels: Sequence[object], filename: object) -> tuple[LabelValue, ...]:
         """Returns the values of the columns. Raises CifarError."""
@@ -394,10 +379,8 @@ def read_records(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) 
         size += len(chunk)
         copy_to(chunk)
     if size % record or not size:
-        raise CifarError(
-            f"{size} bytes, expected records of {record} bytes: it is cut short, or no file of "
-            f"{fmt.title}'s binary version; download it again"
-        )
+        problem = f"{size} bytes, expected records of {record} bytes: it is cut short, or no file"
+        raise CifarError(f"{problem} of {fmt.title}'s binary version; download it again")
     return labels, None
 
 
@@ -416,13 +399,12 @@ def read_pickled(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) 
     array = content.get("data")
     pixels = array.data if isinstance(array, _Array) and array.type == "u1" else None
     pixels = bytes(pixels) if isinstance(pixels, bytes | bytearray) else b""
-    images = len(pixels) // PIXELS.size
-    whole = images and len(pixels) == images * PIXELS.size
-    if not (whole and isinstance(array, _Array) and array.shape == (images, PIXELS.size)):
-        raise CifarError(
-            f"'data' is {excerpt(array)}, expected a NumPy array of shape (images, {PIXELS.size}) and type "
-            "u1, with all of its pixels"
+    images, rest = divmod(len(pixels), PIXELS.size)
+    if not images or rest or getattr(array, "shape", None) != (images, PIXELS.size):
+        expected = (
+            f"a NumPy array of shape (images, {PIXELS.size}) and type u1, with all of its pixels"
         )
+        raise CifarError(f"'data' is {excerpt(array)}, expected {expected}")
     labels = tuple(_list_of(images, content, f"{field}s") for field in fmt.fields)
     named = content.get("filenames") is not None
     filenames = _list_of(images, content, "filenames") if named else None
@@ -488,10 +470,8 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str) -> type:
         name = f"{module_name}.{global_name}"
         if name not in self.admitted:
-            raise CifarError(
-                f"refuses {name}: a pickle can run anything by such a name, and CIFAR's needs only "
-                "NumPy's arrays; use the file as downloaded"
-            )
+            risk = "a pickle can run anything by such a name, and CIFAR's needs only NumPy's arrays"
+            raise CifarError(f"refuses {name}: {risk}; use the file as downloaded")
         return self.admitted[name]
 
 

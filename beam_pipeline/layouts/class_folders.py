@@ -71,12 +71,11 @@ class FileNames:
             raise UsageError("--layout file_names needs --label_from")
         kinds = {name: KIND_NAMES.get(kind) for name, kind in options.columns.items()}
         pattern = name_pattern(options.label_from, kinds)
-        groups = name_pattern(options.label_from, {}).columns
-        unknown = sorted(set(kinds) - {column.name for column in groups})
-        if unknown:
+        groups = [column.name for column in name_pattern(options.label_from, {}).columns]
+        if unknown := sorted({*kinds} - {*groups}):
             raise UsageError(
                 f"--columns: no group {unknown[0]!r} in --label_from {options.label_from}; its groups "
-                f"are {', '.join(column.name for column in groups)}"
+                f"are {', '.join(groups)}"
             )
         if not pattern.columns:
             raise UsageError(

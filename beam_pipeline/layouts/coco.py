@@ -14,17 +14,9 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import FOLDER, named_split
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.layouts import entries, tree
+from beam_pipeline.layouts import coco_tasks, entries, tree
 from beam_pipeline.layouts.coco_file import CocoReader, Description, describe
-from beam_pipeline.layouts.coco_tasks import (
-    ANNOTATIONS,
-    CLASS,
-    Captions,
-    Classes,
-    Instances,
-    Panoptic,
-    Task,
-)
+from beam_pipeline.layouts.coco_tasks import ANNOTATIONS, CLASS, Classes, Instances
 from beam_pipeline.layouts.label_files import common_categories, opened, split_of, typed_path
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots, label_files
@@ -67,14 +59,17 @@ class Coco:
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises names of files, or a JSON object that begins like a COCO file."""
+        wanted = _ALL_TASKS if options.labels else _wanted(options)
+        paths = options.labels or options.images
+        meant = [(path, _files_meant(path, options, wanted)) for path in paths]
+        if not all(uris for _, uris in meant):
+            return ""
         if options.labels:
-            return _recognise_labels(options.labels)
+            named = [typed_path(uri, path) for path, uris in meant for uri in uris]
+            return f"COCO's JSON in {text.some(named)}" if all(map(_is_coco, named)) else ""
         reasons = []
-        for path in options.images:
+        for path, uris in meant:
             folder = files.canonical(path)
-            uris = _files_of(folder, _wanted(options)) if path.strip() else []
-            if not uris:
-                return ""
             names = [uri[len(folder) + 1 :] for uri in uris]
             reasons.append(f"{text.some(names)} in {typed_path(folder, path)}")
         return "; ".join(reasons)
@@ -86,18 +81,26 @@ class Coco:
           UsageError: there are none, they are of different kinds, they disagree on a category, or an
             option does not fit them.
         """
-        uris = label_files(_label_paths(options))
-        group = "" if options.split_by == FOLDER else options.split_by
-        described = _described(uris, with_fields=bool(options.columns or group))
+        option, wanted, paths = "labels" if options.labels else "images", _wanted(options), []
+        for path in options.labels or options.images:
+            uris = _files_meant(path, options, wanted)
+            if not uris:
+                raise errors.UsageError(
+                    f"--{option} {path}: no {ANNOTATIONS}/{wanted[0]}*{_JSON} below it and no {_EXPORTED} in it or its "
+                    "folders; name COCO's JSON files with --labels"
+                )
+            paths += uris
+        uris = label_files(paths)
+        with_fields = bool(options.columns) or options.split_by not in ("", FOLDER)
+        described = _described(uris, with_fields=with_fields)
         kind = _common_task(described)
         _check_options(options, kind)
-        task = _task(options, kind, described)
-        source = _source(self.name, options, task, described)
-        numbering, notes = source.numbering, tuple[str, ...]()
+        source = _source(self.name, options, _task(options, kind, described), described)
         if kind is Classes:
-            numbering, notes = _number_classes(options, numbering.known)
+            numbering, notes = _number_classes(options, source.numbering.known)
+            source = replace(source, numbering=numbering, notes=notes)
         asked = () if options.list_column else tuple(_several_questions(described))
-        return replace(source, numbering=numbering, notes=notes, questions=asked)
+        return replace(source, questions=asked)
 
 
 class CocoPanoptic:
@@ -132,7 +135,9 @@ class CocoPanoptic:
             raise errors.UsageError("--masks: expected the one folder of the PNGs of all files")
         uris = label_files(options.labels)
         folder = files.canonical(options.masks[0]) if options.masks else ""
-        task = Panoptic(masks={uri: folder or posixpath.splitext(uri)[0] for uri in uris})
+        task = coco_tasks.Panoptic(
+            masks={uri: folder or posixpath.splitext(uri)[0] for uri in uris}
+        )
         return _source(self.name, options, task, _described(uris))
 
 
@@ -145,7 +150,7 @@ def _described(uris: Sequence[str], *, with_fields: bool = False) -> dict[str, D
 
 
 def _source(
-    name: str, options: SourceOptions, task: Task, described: Mapping[str, Description]
+    name: str, options: SourceOptions, task: coco_tasks.Task, described: Mapping[str, Description]
 ) -> Source:
     """The source of files of a task, whose classes have the ids of their categories."""
     roots = image_roots(options.images, frozenset(described))
@@ -165,12 +170,12 @@ def _source(
 # --- the task of the files -----------------------------------------------------------------------
 
 
-def _common_task(described: Mapping[str, Description]) -> type[Task]:
+def _common_task(described: Mapping[str, Description]) -> type[coco_tasks.Task]:
     """What the annotations of all files are about. Raises UsageError if they differ."""
-    tasks: dict[type[Task], str] = {}
+    tasks: dict[type[coco_tasks.Task], str] = {}
     for uri, file in described.items():
         tasks.setdefault(file.task, uri)
-    if len(tasks) == 1 and Panoptic not in tasks:
+    if len(tasks) == 1 and coco_tasks.Panoptic not in tasks:
         return next(iter(tasks))
     content = " and ".join(f"{uri} contains {task.title}" for task, uri in tasks.items())
     remedy = "--layout coco_panoptic reads it"
@@ -179,44 +184,44 @@ def _common_task(described: Mapping[str, Description]) -> type[Task]:
     raise errors.UsageError(f"{content}; {remedy}")
 
 
-def _check_options(options: SourceOptions, task: type[Task]) -> None:
+def _check_options(options: SourceOptions, task: type[coco_tasks.Task]) -> None:
     """Raises UsageError if an option does not affect files of a task."""
     for name in sorted(Coco.option_names - task.option_names):
         if getattr(options, name) != getattr(_DEFAULTS, name):
             raise errors.UsageError(
                 f"--{name} means nothing for the layout coco with {task.title}; leave it out"
             )
-    wrong = next((name for name in options.list_column if name != CLASS), "")
-    if wrong:
-        raise errors.UsageError(
-            f"--list_column {wrong}: the layout coco has one column that may be a list, {CLASS}; "
-            f"expected --list_column {CLASS}=,"
-        )
+    for name in options.list_column:
+        if name != CLASS:
+            raise errors.UsageError(
+                f"--list_column {name}: the layout coco has one column that may be a list, {CLASS}; "
+                f"expected --list_column {CLASS}=,"
+            )
 
 
-def _task(options: SourceOptions, kind: type[Task], described: Mapping[str, Description]) -> Task:
+def _task(
+    options: SourceOptions, kind: type[coco_tasks.Task], described: Mapping[str, Description]
+) -> coco_tasks.Task:
     """The task of files of a kind, with the features that the options ask for.
 
     Raises:
       UsageError: the files do not have one.
     """
-    if kind is Captions:
-        return Captions()
+    if kind is coco_tasks.Captions:
+        return coco_tasks.Captions()
     fields = _image_fields(options, described, {column.name for column in kind().own_columns})
     if kind is Classes:
-        all_images = options.unlabelled == "keep"
-        return Classes(fields, all_images, several=bool(options.list_column))
+        return Classes(fields, options.unlabelled == "keep", several=bool(options.list_column))
     keypoints: tuple[str, ...] = ()
     if _KEYPOINT_FEATURES in options.object_features:
-        names = {points for file in described.values() for points in file.keypoints}
-        if len(names) != 1:
+        keypoints, *further = {p for file in described.values() for p in file.keypoints} or {()}
+        if further or not keypoints:
             problem = f"key points in no category; name {_KEYPOINTS}*{_JSON} with --labels"
-            if names:
+            if further:
                 problem = "categories with different key points; convert those with the same ones on their own"
             raise errors.UsageError(
                 f"--object_features {_KEYPOINT_FEATURES}: {text.some(list(described))} have {problem}"
             )
-        (keypoints,) = names
     if all(_LVIS.search(posixpath.basename(uri)) for uri in described):
         fields = (*LVIS_COLUMNS, *fields)
     text_ids = any(file.text_ids for file in described.values())
@@ -297,10 +302,9 @@ def _number_classes(
 def _several_questions(described: Mapping[str, Description]) -> Iterator[Question]:
     """A question for each file with images of several categories, where one is expected."""
     for uri, file in described.items():
-        if file.example:
-            image_id, ids = file.example
+        for image_id, ids in file.several[:1]:
             reason = (
-                f"of the first {text.counted(file.images, 'image')} with annotations in {uri}, {file.several} "
+                f"of the first {text.counted(file.images, 'image')} with annotations in {uri}, {len(file.several)} "
                 f"have several categories, such as {image_id!r} with "
                 f"{text.quoted([str(file.names.get(i, i)) for i in ids])}."
             )
@@ -311,11 +315,10 @@ def _several_questions(described: Mapping[str, Description]) -> Iterator[Questio
 # --- where the files are -------------------------------------------------------------------------
 
 
-def _wanted(options: SourceOptions) -> tuple[str, ...]:
+def _wanted(options: SourceOptions) -> Sequence[str]:
     """Returns prefixes of the names of files to take from a folder; the first that matches counts."""
-    return (
-        (_KEYPOINTS,) if _KEYPOINT_FEATURES in options.object_features else (_INSTANCES, _CAPTIONS)
-    )
+    of_keypoints = _KEYPOINT_FEATURES in options.object_features
+    return [_KEYPOINTS] if of_keypoints else [_INSTANCES, _CAPTIONS]
 
 
 def _files_of(folder: str, wanted: Sequence[str]) -> list[str]:
@@ -325,61 +328,30 @@ def _files_of(folder: str, wanted: Sequence[str]) -> list[str]:
 
 
 def _files_in(folder: str, wanted: Sequence[str]) -> list[str]:
-    uris = tree.files_of(folder, _JSON)
+    uris = tree.names_in(folder).of_kind(_JSON)
     by_prefix = ([u for u in uris if posixpath.basename(u).startswith(start)] for start in wanted)
     return next(filter(None, by_prefix), [])
 
 
-def _label_paths(options: SourceOptions) -> list[str]:
-    """Returns the JSON files in --labels and in its folders, or else those that belong to --images.
-
-    Raises:
-      UsageError: a folder has none.
-    """
-    option, wanted, paths = "labels" if options.labels else "images", _wanted(options), []
-    for path in options.labels or options.images:
-        uri = files.canonical(path)
-        is_file = not path.strip() or uri.lower().endswith(_JSON) or not tree.has_folder(uri)
-        if options.labels and is_file:
-            uris = [path]
-        else:
-            uris = (options.labels and _files_in(uri, wanted)) or _files_of(uri, wanted)
-        if not uris:
-            raise errors.UsageError(
-                f"--{option} {path}: no {ANNOTATIONS}/{wanted[0]}*{_JSON} below it and no {_EXPORTED} in it or its "
-                "folders; name COCO's JSON files with --labels"
-            )
-        paths += uris
-    return paths
+def _files_meant(path: str, options: SourceOptions, wanted: Sequence[str]) -> list[str]:
+    """Finds the JSON files that a path of --labels means, or else one of --images."""
+    uri = files.canonical(path)
+    if options.labels and (uri.lower().endswith(_JSON) or not tree.has_folder(uri)):
+        return [path]
+    return (_files_in(uri, wanted) if options.labels else []) or _files_of(uri, wanted)
 
 
-def _recognise_labels(paths: Sequence[str]) -> str:
-    named: list[str] = []
-    for path in paths:
-        if not path.strip():
-            return ""
-        inside = _files_in(files.canonical(path), _ALL_TASKS)
-        if _TELLING_NAME.fullmatch(posixpath.basename(path)) or _begins_as_coco(path):
-            named.append(path)
-        elif inside:
-            named += [f"{path.rstrip('/')}/{posixpath.basename(file)}" for file in inside]
-        else:
-            return ""
-    return f"COCO's JSON in {text.some(named)}"
-
-
-def _begins_as_coco(path: str) -> bool:
-    """True if all files of a path begin like COCO's, and are not tables with an object in each line."""
+def _is_coco(path: str) -> bool:
+    """True if a file is called or begins like COCO's, and is not a table with an object in each line."""
+    if _TELLING_NAME.fullmatch(posixpath.basename(path)):
+        return True
     uris = label_files([path]) if path.lower().endswith(_JSON) else []
-    heads = [tree.beginning(uri).strip() for uri in uris]
-    return bool(heads) and all(_FIRST_MEMBER.match(head) and not _is_table(head) for head in heads)
-
-
-def _is_table(head: bytes) -> bool:
-    """True if the first of several lines is JSON."""
-    first, _, rest = head.partition(b"\n")
-    _, value = next(entries.json_lines(io.BytesIO(first)))
-    return bool(rest.strip()) and value != first
+    for head in (tree.beginning(uri).strip() for uri in uris):
+        first, _, further = head.partition(b"\n")
+        is_table = further.strip() and next(entries.json_lines(io.BytesIO(first)))[1] != first
+        if is_table or not _FIRST_MEMBER.match(head):
+            return False
+    return bool(uris)
 
 
 # --- splits and image folders, from names --------------------------------------------------------
@@ -396,9 +368,8 @@ def image_folder(uri: str, roots: Sequence[ImageRoot]) -> str:
     stem, base = posixpath.splitext(name)[0], posixpath.dirname(folder)
     prefix = next((p for p in (*_ALL_TASKS, _PANOPTIC) if stem.startswith(p)), "")
     split = stem.removeprefix(prefix)
-    places = [
-        f"{parent}/{split}" for parent in (base, f"{base}/images", folder, f"{folder}/images")
-    ]
+    parents = (base, f"{base}/images", folder, f"{folder}/images")
+    places = [f"{parent}/{split}" for parent in parents]
     if not prefix and not named_split(split):
         places = [folder, f"{folder}/images", f"{folder}/data"] if split_of(uri) else []
     for images in places:

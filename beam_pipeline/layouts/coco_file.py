@@ -26,7 +26,7 @@ from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.references import LabelRow, LabelValue, Size
 from beam_pipeline.core.text import counted, excerpt, is_utf8
 from beam_pipeline.layouts import coco_tasks
-from beam_pipeline.layouts.coco_tasks import ANNOTATIONS, CATEGORIES, IMAGES, Id, is_int64, is_text
+from beam_pipeline.layouts.coco_tasks import ANNOTATIONS, CATEGORIES, IMAGES, is_int64, is_text
 from beam_pipeline.layouts.entries import size_of, unbroken
 from beam_pipeline.layouts.label_files import BadLabelError
 
@@ -55,10 +55,10 @@ class _Image(NamedTuple):
       fields: the values of the columns that contain its fields.
     """
 
-    id: Id
+    id: coco_tasks.Id
     name: str
     size: Size | None
-    fields: tuple[LabelValue, ...] = ()
+    fields: coco_tasks.Values = ()
 
 
 class _Content:
@@ -77,17 +77,17 @@ class _Content:
 
     def __init__(self, task: coco_tasks.Task, uri: str) -> None:
         self.images: list[_Image] = []
-        self.nameless: set[Id] = set()
-        self.problems: dict[Id, str] = {}
-        self.faults: dict[Id, str] = {}
-        self.packed: dict[Id, bytes] = {}
+        self.nameless: set[coco_tasks.Id] = set()
+        self.problems: dict[coco_tasks.Id, str] = {}
+        self.faults: dict[coco_tasks.Id, str] = {}
+        self.packed: dict[coco_tasks.Id, bytes] = {}
         self.dead_letters: list[DeadLetter] = []
         self._task, self._uri = task, uri
 
     def add_images(self, entries: Iterator[Any]) -> None:
         """Reads the list of images. LVIS names an image by its URL at COCO's site."""
-        names: dict[Id, str] = {}
-        ids: dict[str, Id] = {}
+        names: dict[coco_tasks.Id, str] = {}
+        ids: dict[str, coco_tasks.Id] = {}
         sizes: dict[Size | None, Size | None] = {}  # one of equal ones, as most are
         for number, entry in enumerate(entries, 1):
             fields = entry if isinstance(entry, dict) else {}
@@ -103,7 +103,7 @@ class _Content:
                 self._reject(f"image_id {i!r}", problem)
                 self.nameless.add(i)
                 continue
-            values: tuple[LabelValue, ...] = ()
+            values: coco_tasks.Values = ()
             try:
                 values = field_values(fields, self._task.fields)
             except BadLabelError as error:
@@ -111,9 +111,8 @@ class _Content:
             if ids.setdefault(name, i) != i:
                 problem = f"several images have this file_name, of ids {ids[name]!r}, {i!r}"
                 self.problems[i] = self.problems[ids[name]] = problem
-            if names.setdefault(i, name) != name:
-                both = f"{names[i]!r}, {name!r}"
-                self.problems[i] = f"image id {i!r} is that of several images: {both}"
+            if (first := names.setdefault(i, name)) != name:
+                self.problems[i] = f"image id {i!r} is that of several images: {first!r}, {name!r}"
             size = size_of(fields.get("width"), fields.get("height"))
             self.images.append(_Image(i, name, sizes.setdefault(size, size), values))
 
@@ -135,19 +134,18 @@ class _Content:
                 self.faults.setdefault(image_id, f"{_name(fields, number)}: {error}")
                 continue
             packed = self.packed.get(image_id, b"") + parsed
-            self.packed[image_id] = (
-                equal.setdefault(packed, packed) if len(packed) < _SHORT else packed
-            )
+            if len(packed) < _SHORT:
+                packed = equal.setdefault(packed, packed)
+            self.packed[image_id] = packed
         if number and not is_of_task:
-            raise LabelTableError(
-                f"no annotation of {self._uri} has a {self._task.key}; {_EXPECTED}"
-            )
+            problem = f"no annotation of {self._uri} has a {self._task.key}"
+            raise LabelTableError(f"{problem}; {_EXPECTED}")
 
     def _reject(self, key: str, problem: str) -> None:
         letter = (Stage.LABELS, key, Reason.BAD_ROW, f"{key} {problem}", self._uri, 0)
         self.dead_letters.append(row_dead_letter(*letter))
 
-    def annotations_of(self, image_id: Id) -> list[Any]:
+    def annotations_of(self, image_id: coco_tasks.Id) -> list[Any]:
         """Returns what `parse` returned of the annotations of an image."""
         packed, parsed = memoryview(self.packed.get(image_id, b"")), []
         while packed:  # loads() reads the first value only
@@ -160,11 +158,9 @@ class _Content:
         known = self.nameless.union(image.id for image in self.images)
         for image_id in dict.fromkeys([*self.packed, *self.faults]):
             if image_id not in known:
-                count = len(self.annotations_of(image_id))
-                problem = self.faults.get(image_id) or counted(count, "annotation")
-                message = (
-                    f"{problem}: image_id {image_id!r} is not among the {IMAGES} of {self._uri}"
-                )
+                number = counted(len(self.annotations_of(image_id)), "annotation")
+                image = f"image_id {image_id!r} is not among the {IMAGES} of {self._uri}"
+                message = f"{self.faults.get(image_id) or number}: {image}"
                 letter = (f"image_id {image_id}", Reason.MISSING_IMAGE, message, self._uri, 0)
                 yield row_dead_letter(Stage.JOIN, *letter)
 
@@ -212,7 +208,7 @@ class CocoReader:
             if not (task.all_images or i in content.packed or i in content.faults):
                 continue
             problem = content.problems.get(i) or content.faults.get(i, "")
-            values: tuple[LabelValue, ...] = nothing
+            values: coco_tasks.Values = nothing
             try:
                 if not problem:
                     values = (*task.values(i, content.annotations_of(i), categories), *fields)
@@ -226,9 +222,7 @@ class CocoReader:
 # --- lists and their entries ---------------------------------------------------------------------
 
 
-def read_lists(
-    file: BinaryIO, uri: str, names: Sequence[str]
-) -> Iterator[tuple[str, Iterator[Any]]]:
+def read_lists(file: BinaryIO, uri: str, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Yields (name, elements) of those lists of a file that it has, in the file's order.
 
     Raises:
@@ -240,9 +234,8 @@ def read_lists(
         if name in seen:
             raise LabelTableError(f"{uri} has two lists of {name}, expected one")
         if not isinstance(value, Iterator):
-            raise LabelTableError(
-                f"{uri}: {name} is {excerpt(value)}, expected a list; {_EXPECTED}"
-            )
+            problem = f"{uri}: {name} is {excerpt(value)}, expected a list"
+            raise LabelTableError(f"{problem}; {_EXPECTED}")
         seen.add(name)
         yield name, value
 
@@ -257,36 +250,32 @@ def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
     ids: dict[str, int] = {}
     for number, entry in enumerate(entries, 1):
         fields = entry if isinstance(entry, dict) else {}
-        category, name = fields.get("id"), fields.get("name")
-        if not is_int64(category) or not is_text(name):
+        i, name = fields.get("id"), fields.get("name")
+        if not is_int64(i) or not is_text(name):
+            expected = "expected an object with an integer id and a name"
             raise LabelTableError(
-                f"{uri}: category number {number} is {excerpt(entry)}; expected an object with an "
-                "integer id and a name"
+                f"{uri}: category number {number} is {excerpt(entry)}; {expected}"
             )
-        if category in names or name in ids:
-            first = (category, names[category]) if category in names else (ids[name], name)
-            raise LabelTableError(
-                f"{uri}: the categories {first} and {(category, name)} have the same id or name; "
-                "rename or renumber one of them"
-            )
-        names[category], ids[name] = name, category
+        if i in names or name in ids:
+            both = f"{(i, names[i]) if i in names else (ids[name], name)} and {(i, name)}"
+            remedy = "have the same id or name; rename or renumber one of them"
+            raise LabelTableError(f"{uri}: the categories {both} {remedy}")
+        names[i], ids[name] = name, i
     if not names:
         raise LabelTableError(f"{uri} has an empty list of {CATEGORIES}, so no object has a class")
     return names
 
 
-def field_values(entry: Mapping[str, Any], fields: Sequence[Column]) -> tuple[LabelValue, ...]:
+def field_values(entry: Mapping[str, Any], fields: Sequence[Column]) -> coco_tasks.Values:
     """Returns the values of an image's fields; of a list, those that are integers. Raises BadLabelError."""
     values: list[LabelValue] = []
     for column in fields:
         value = entry.get(column.name)
-        if column.repeated:
-            values.append(tuple(filter(is_int64, value if isinstance(value, list) else ())))
-            continue
         try:
             if isinstance(value, str) and not is_utf8(value):
                 raise BadCellError(f"{excerpt(value)} is not a text")
-            values.append(parse_cell(value, column))
+            integers = filter(is_int64, value if isinstance(value, list) else ())
+            values.append(tuple(integers) if column.repeated else parse_cell(value, column))
         except BadCellError as error:
             raise BadLabelError(f"field {column.name!r}: {error}") from error
     return tuple(values)
@@ -310,8 +299,7 @@ class Description(NamedTuple):
       task: what its first annotations are about.
       text_ids: True if the id of the first one is a text, which LILA uses.
       images: the number of images that they name, if they give the classes of images.
-      several: the number of those with several categories.
-      example: the id of the first such image, and its categories.
+      several: (id, categories) of those with several categories.
       names: category id -> name; none for captions.
       keypoints: names of the key points of objects, of each category that has other ones.
       fields: names of the fields of the first images.
@@ -320,8 +308,7 @@ class Description(NamedTuple):
     task: type[coco_tasks.Task] = coco_tasks.Instances
     text_ids: bool = False
     images: int = 0
-    several: int = 0
-    example: tuple[Any, tuple[int, ...]] | None = None
+    several: Sequence[tuple[Any, Sequence[int]]] = ()
     names: Mapping[int, str] = MappingProxyType({})
     keypoints: frozenset[tuple[str, ...]] = frozenset()
     fields: tuple[str, ...] = ()
@@ -388,8 +375,5 @@ def survey_annotations(annotations: Iterator[Any]) -> Description:
             categories.setdefault(image_id, set()).add(category)
     if not categories or any(isinstance(entry, dict) and "bbox" in entry for entry in annotations):
         return objects
-    several = [
-        (image_id, tuple(sorted(ids))) for image_id, ids in categories.items() if len(ids) > 1
-    ]
-    example = next(iter(several), None)
-    return Description(coco_tasks.Classes, objects.text_ids, len(categories), len(several), example)
+    several = tuple((i, sorted(ids)) for i, ids in categories.items() if len(ids) > 1)
+    return Description(coco_tasks.Classes, objects.text_ids, len(categories), several)

@@ -29,6 +29,12 @@ from beam_pipeline.core.typed_json import INT64, is_finite, is_integer
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.storage import files
 
+Annotation = Mapping[str, Any]
+Categories = Mapping[int, str]
+"""id -> name"""
+
+Values = tuple[references.LabelValue, ...]
+
 IMAGES, ANNOTATIONS, CATEGORIES = "images", "annotations", "categories"
 ALL_LISTS = (IMAGES, ANNOTATIONS, CATEGORIES)
 CLASS = "category"
@@ -93,19 +99,17 @@ class Task:
         """The task with what it needs to know of a file."""
         return self
 
-    def parse(self, annotation: Mapping[str, Any]) -> Any:
+    def parse(self, annotation: Annotation) -> Any:
         """Returns what an annotation states, of builtin types. Raises BadLabelError."""
         raise NotImplementedError
 
-    def values(
-        self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
-    ) -> tuple[references.LabelValue, ...]:
+    def values(self, image_id: Id, parsed: Sequence[Any], categories: Categories) -> Values:
         """The values of an image in the order of `own_columns`. Raises BadLabelError.
 
         Args:
           image_id: the image.
           parsed: its annotations' content, in the file's order.
-          categories: id -> name.
+          categories: those of the file.
         """
         raise NotImplementedError
 
@@ -147,7 +151,7 @@ class Instances(Task):
             columns += (*schema.keypoint_columns(pixels=True), names)
         return columns
 
-    def parse(self, annotation: Mapping[str, Any]) -> tuple[Any, ...]:
+    def parse(self, annotation: Annotation) -> tuple[Any, ...]:
         values = [*_parse_object(annotation, text_id=self.text_ids)]
         if self.masks:
             shape = annotation.get("segmentation")
@@ -167,9 +171,7 @@ class Instances(Task):
             values += [coordinates, visible, sum(flag > 0 for flag in visible), [*self.keypoints]]
         return tuple(values)
 
-    def values(
-        self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
-    ) -> tuple[references.LabelValue, ...]:
+    def values(self, image_id: Id, parsed: Sequence[Any], categories: Categories) -> Values:
         further = 1 * self.masks + 4 * bool(self.keypoints)
         columns = list(zip(*parsed, strict=True)) or [()] * (_OBJECT_VALUES + further)
         spread = (
@@ -180,15 +182,10 @@ class Instances(Task):
 
 
 def _checked(
-    fields: Mapping[str, Any],
-    key: str,
-    fits: Callable[[Any], bool],
-    fault: str,
-    default: Any = None,
+    of: Annotation, key: str, fits: Callable[[Any], bool], fault: str, default: Any = None
 ) -> Any:
     """A value of an annotation, or a default for none. Raises BadLabelError with the fault if it does not fit."""
-    value = fields.get(key)
-    value = default if value is None else value
+    value = default if of.get(key) is None else of[key]
     if not fits(value):
         raise BadLabelError(f"{key} {text.excerpt(value)} is {fault}")
     return value
@@ -198,22 +195,19 @@ def _are_numbers(count: int, values: Any) -> bool:
     return isinstance(values, list) and len(values) == count and all(map(is_finite, values))
 
 
-def _parse_object(annotation: Mapping[str, Any], *, text_id: bool = False) -> tuple[Any, ...]:
+def _parse_object(annotation: Annotation, *, text_id: bool = False) -> tuple[Any, ...]:
     fault = "neither a text nor an integer" if text_id else "not an integer"
     i = _checked(annotation, "id", is_id if text_id else is_int64, fault)
     category = _checked(annotation, "category_id", is_int64, "not an integer")
     sides = "not [x, y, width, height], four numbers of pixels"
     box = _checked(annotation, "bbox", partial(_are_numbers, 4), sides)
     x, y, width, height = map(float, box)
-    area = _checked(annotation, "area", is_finite, "not a number", width * height)
-    crowd = _checked(annotation, "iscrowd", (0, 1).__contains__, "neither 0 nor 1", 0)
-    own_id = str(i) if text_id else i
-    return x, y, x + width, y + height, category, float(area), int(crowd), own_id
+    area = float(_checked(annotation, "area", is_finite, "not a number", width * height))
+    crowd = int(_checked(annotation, "iscrowd", (0, 1).__contains__, "neither 0 nor 1", 0))
+    return x, y, x + width, y + height, category, area, crowd, str(i) if text_id else i
 
 
-def _object_values(
-    columns: Sequence[Any], categories: Mapping[int, str], kind: str
-) -> tuple[references.LabelValue, ...]:
+def _object_values(columns: Sequence[Any], categories: Categories, kind: str) -> Values:
     """The values of objects, by the columns of `_parse_object`. Raises BadLabelError for an unknown category."""
     *corners, category_ids, areas, crowds, ids = columns[:_OBJECT_VALUES]
     for i, category in zip(ids, category_ids, strict=True):
@@ -246,15 +240,11 @@ class Classes(Task):
         label = Column(CLASS, ColumnKind.CLASS, "image/class", required=True, repeated=self.several)
         return label, _IMAGE_ID
 
-    def parse(self, annotation: Mapping[str, Any]) -> int:
-        category: int = _checked(annotation, "category_id", is_integer, "not an integer")
-        return category
+    def parse(self, annotation: Annotation) -> Any:
+        return _checked(annotation, "category_id", is_integer, "not an integer")
 
-    def values(
-        self, image_id: Id, parsed: Sequence[int], categories: Mapping[int, str]
-    ) -> tuple[references.LabelValue, ...]:
-        unknown = [category for category in parsed if category not in categories]
-        if unknown:
+    def values(self, image_id: Id, parsed: Sequence[int], categories: Categories) -> Values:
+        if unknown := [category for category in parsed if category not in categories]:
             raise BadLabelError(f"category_id {unknown[0]} is not among the {CATEGORIES}")
         classes = tuple(categories[category] for category in dict.fromkeys(parsed))
         if len(classes) > 1 and not self.several:
@@ -279,13 +269,10 @@ class Captions(Task):
         caption = Column("caption", ColumnKind.BYTES, "image/caption", True, repeated=True)
         return caption, _IMAGE_ID
 
-    def parse(self, annotation: Mapping[str, Any]) -> str:
-        caption: str = _checked(annotation, "caption", is_text, "not a text")
-        return caption
+    def parse(self, annotation: Annotation) -> Any:
+        return _checked(annotation, "caption", is_text, "not a text")
 
-    def values(
-        self, image_id: Id, parsed: Sequence[str], categories: Mapping[int, str]
-    ) -> tuple[references.LabelValue, ...]:
+    def values(self, image_id: Id, parsed: Sequence[str], categories: Categories) -> Values:
         return tuple(parsed), str(image_id)
 
 
@@ -315,7 +302,7 @@ class Panoptic(Task):
     def of_file(self, uri: str) -> Panoptic:
         return replace(self, folder=self.masks[uri], pngs=files.files_in(self.masks[uri]))
 
-    def parse(self, annotation: Mapping[str, Any]) -> tuple[Any, ...]:
+    def parse(self, annotation: Annotation) -> tuple[Any, ...]:
         name = _checked(annotation, "file_name", is_text, "not a text")
         infos = annotation.get("segments_info")
         if not isinstance(infos, list) or not all(isinstance(info, dict) for info in infos):
@@ -325,17 +312,16 @@ class Panoptic(Task):
         except BadLabelError as error:
             raise BadLabelError(f"a segment's {error}") from error
 
-    def values(
-        self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
-    ) -> tuple[references.LabelValue, ...]:
+    def values(self, image_id: Id, parsed: Sequence[Any], categories: Categories) -> Values:
         if len(parsed) > 1:
             raise BadLabelError(f"the image has {len(parsed)} masks, expected one")
         ((name, segments),) = parsed
         columns = list(zip(*segments, strict=True)) or [()] * _OBJECT_VALUES
         values = _object_values(columns, categories, "segment")
-        if name not in self.pngs:
+        png = self.pngs.get(name)
+        if png is None:
             raise BadLabelError(f"its mask {name} is not in {self.folder}")
-        png, uri = self.pngs[name], files.join(self.folder, name)
         category_ids, _, crowds, ids = columns[4:]
         of_png = tuple(zip(ids, category_ids, crowds, strict=True))
-        return (uri, png.size, png.version, of_png), *values, str(image_id)
+        mask = files.join(self.folder, name), png.size, png.version, of_png
+        return mask, *values, str(image_id)

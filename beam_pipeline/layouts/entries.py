@@ -95,38 +95,30 @@ class Labelled(NamedTuple):
 
     Attributes:
       objects: the objects.
+      left_out: the kind of each object without a box, such as `brush mask`.
       fields: values of the whole image, such as its classes, by name.
       size: width and height of the image that was labelled.
       split: its split; empty if the entry gives none.
-      left_out: the kind of each object without a box, such as `brush mask`.
       unlabelled: why the image counts as unlabelled, such as `skipped`; empty if it is labelled.
     """
 
     objects: Sequence[LabelledObject] = ()
+    left_out: Sequence[str] = ()
     fields: Mapping[str, Sequence[Any]] = _NOTHING
     size: references.Size | None = None
     split: str = ""
-    left_out: Sequence[str] = ()
     unlabelled: str = ""
 
 
-def labelled(
-    shapes: Iterable[Any],
-    read: Callable[[Any], LabelledObject | str],
-    noun: str,
-    fields: Mapping[str, Sequence[Any]] = _NOTHING,
-    size: references.Size | None = None,
-    split: str = "",
-) -> Labelled:
-    """What the shapes in an image state.
+def objects_of(
+    shapes: Iterable[Any], read: Callable[[Any], LabelledObject | str], noun: str
+) -> tuple[list[LabelledObject], list[str]]:
+    """The objects of the shapes in an image, and the kinds of shapes without a box: the first two of `Labelled`.
 
     Args:
       shapes: as the label file has them.
       read: the object of a shape, or the kind of a shape without a box.
       noun: a shape, for messages.
-      fields: as in `Labelled`.
-      size: as in `Labelled`.
-      split: as in `Labelled`.
 
     Raises:
       BadLabelError: names the number of a faulty shape.
@@ -141,7 +133,7 @@ def labelled(
             left_out.append(parsed)
         else:
             objects.append(parsed)
-    return Labelled(objects, fields, size, split, left_out)
+    return objects, left_out
 
 
 # --- lists of entries ----------------------------------------------------------------------------
@@ -330,20 +322,17 @@ def size_of(width: Any, height: Any) -> references.Size | None:
     return int(width), int(height)
 
 
-def url_path(url: str) -> str:
-    """The path in the URL of a server; any other name, as of an object in a bucket, is unchanged."""
-    of_server = _URL.match(url)
-    return unquote(of_server[1]) if of_server else url
-
-
 def image_path(values: Iterable[Any], given: Any) -> str:
     """The first of some texts that is a path or URL of an image, else the first text.
+
+    Of the URL of a server it is the path; other names, such as those of objects in a bucket, are unchanged.
 
     Args:
       values: some may be texts.
       given: where they are from, for the message.
     """
-    paths = [url_path(value) for value in values if isinstance(value, str) and value.strip()]
+    texts = [value for value in values if isinstance(value, str) and value.strip()]
+    paths = [unquote(url[1]) if (url := _URL.match(text)) else text for text in texts]
     images = [path for path in paths if posixpath.splitext(path)[1].lower() in IMAGE_EXTENSIONS]
     return text_at({"image": next(iter(images or paths), given)}, "image")
 
@@ -456,24 +445,6 @@ def common_part(a: Corners, b: Corners) -> float:
     return common / covered if covered > 0 else float(a == b)
 
 
-class Opinion(NamedTuple):
-    """What a person labelled in an image.
-
-    Attributes:
-      names: of the person, such as an e-mail address and an id; empty if unknown.
-      labels: as the label file has them.
-    """
-
-    names: Sequence[str]
-    labels: Any
-
-
-def opinion_of(person: Any, labels: Any) -> Opinion:
-    """The labels of a person, as JSON names one: an e-mail address, an id, or an object with both."""
-    names = [members(person, "email"), members(person, "id"), person]
-    return Opinion([str(name) for name in names if name and isinstance(name, (int, str))], labels)
-
-
 class DisagreementError(BadLabelError):
     """Several statements about an image differ.
 
@@ -488,12 +459,13 @@ class DisagreementError(BadLabelError):
 
 
 def agreed(
-    given: Sequence[Opinion], read: Callable[[Any], Labelled], noun: str, annotator: str = ""
+    given: Iterable[tuple[Any, Any]], read: Callable[[Any], Labelled], noun: str, annotator: str
 ) -> Labelled:
     """What several people state of an image, if it is the same; the order of objects may differ.
 
     Args:
-      given: the labels of each, of one at least.
+      given: (person, labels) of each, of one at least. JSON names a person by an e-mail address, by an id, or by an
+        object with both.
       read: what labels state.
       noun: the labels, for messages.
       annotator: one of the names of the person who alone counts; empty for all.
@@ -503,15 +475,20 @@ def agreed(
         fields = sorted(map(repr, labelled.fields.items()))
         return sorted(map(repr, labelled.objects)), fields, sorted(labelled.left_out)
 
-    people = sorted({opinion.names[0] for opinion in given if opinion.names})
-    opinions = [read(each.labels) for each in given if annotator in ("", *each.names)]
+    people, opinions = set[str](), []
+    for person, labels in given:
+        keys = (members(person, "email"), members(person, "id"), person)
+        names = [str(name) for name in keys if name and isinstance(name, (int, str))]
+        people.update(names[:1])
+        if annotator in ("", *names):
+            opinions.append(read(labels))
+    named = ", ".join(sorted(people))
     if not opinions:
-        return Labelled(unlabelled=f"labelled by {', '.join(people) or 'nobody named'} only")
+        return Labelled(unlabelled=f"labelled by {named or 'nobody named'} only")
     if any(content(opinion) != content(opinions[0]) for opinion in opinions[1:]):
-        by, choice = "", ""
-        if len(people) > 1 and not annotator:
-            by = " by different people"
-            choice = f", or name a person with --annotator: {', '.join(people)}"
+        may_choose = len(people) > 1 and not annotator
+        by = " by different people" if may_choose else ""
+        choice = f", or name a person with --annotator: {named}" if may_choose else ""
         message = f"{len(opinions)} {noun}{by} that differ; keep one of them{choice}"
-        raise DisagreementError(message, people if choice else (), opinions[0])
+        raise DisagreementError(message, sorted(people) if may_choose else (), opinions[0])
     return opinions[0]

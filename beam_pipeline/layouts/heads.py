@@ -62,8 +62,7 @@ def _read(uri: str, size: int) -> table_rows.TableHead:
                 f"{uri} contains the images themselves, in its column {column!r}, not only labels; "
                 f"convert it with --images {uri}, without --labels"
             )
-        rows: list[Mapping[str, Any]] = []
-        faults: list[tuple[int, str]] = []
+        rows, faults = list[Mapping[str, Any]](), list[tuple[int, str]]()
         file.seek(0)
         table = table_rows.LabelTable(uri, table_rows.Format.PARQUET)
         for chunk in table_rows.read_chunks(file, table):

@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import islice
 from typing import Any, BinaryIO, ClassVar
 
@@ -28,23 +27,10 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelRow, LabelValue
 from beam_pipeline.core.text import counted, enumerated, excerpt, is_utf8, quoted, some
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts import layout
+from beam_pipeline.layouts import label_files, layout, paths, tree
 from beam_pipeline.layouts.entries import Bitmap, DisagreementError, Labelled, json_entries
-from beam_pipeline.layouts.label_files import (
-    BadLabelError,
-    ImageLabels,
-    LabelFileReader,
-    LabelFormat,
-    Place,
-    common_categories,
-    label_folders,
-    opened,
-    split_of,
-    typed_path,
-)
+from beam_pipeline.layouts.label_files import BadLabelError, LabelFileReader, Place, typed_path
 from beam_pipeline.layouts.named_files import LocalCopy, find_copies
-from beam_pipeline.layouts.paths import image_roots, label_files
-from beam_pipeline.layouts.tree import IMAGE_FOLDERS, beginning, names_in, once, subfolders, walk
 from beam_pipeline.storage import files
 
 _LOOKED_AT = 10_000  # entries of a file, before the job starts
@@ -52,8 +38,6 @@ _FEW_FILES = 20  # in a folder; of more, which may be a file for each image, non
 _EXAMPLES = 5
 _FEW = 0.01  # of the images
 _FIRST_DETECTION_ID = 1  # 0 is the background's
-_NOT_LABELLED = Labelled()
-_PLACES = frozenset([*schema.LIST_FORMS, schema.POINT_KIND])
 _MASKS = schema.OBJECT_FEATURES[0]
 
 
@@ -142,10 +126,8 @@ def _field(labelled: Labelled, column: Column) -> LabelValue:
     value: Any = [_cell(value, column) for value in labelled.fields.get(column.name, ())]
     if not column.repeated:
         if len(value) > 1:
-            raise BadLabelError(
-                f"the image has several values of {column.name}, {excerpt(value)}; --list_column "
-                f"{column.name}=, writes lists"
-            )
+            several = f"the image has several values of {column.name}, {excerpt(value)}"
+            raise BadLabelError(f"{several}; --list_column {column.name}=, writes lists")
         value = value[0] if value else None
     try:
         return cells.parse_cell(value, column)
@@ -187,7 +169,7 @@ class RecordReader:
                 problem = f"{key} names no image: {error}"
                 yield row_dead_letter(Stage.LABELS, key, Reason.BAD_ROW, problem, uri, line)
                 continue
-            labelled, values, problem = _NOT_LABELLED, nothing, ""
+            labelled, values, problem = Labelled(), nothing, ""
             try:
                 labelled = form.labelled(entry)
                 if columns.is_unlabelled(labelled):
@@ -213,7 +195,7 @@ class RecordLayout:
       extensions: of its files, in lower case.
       pixels: True if coordinates are in pixels, False if in fractions of the image.
       member: the member of a JSON document that is the list of entries; see `json_entries`.
-      classes: (name, id) of the classes that the files number themselves.
+      classes: id -> name of the classes that the files number themselves, sorted.
       annotator: the person whose labels alone count; empty for all.
     """
 
@@ -229,7 +211,7 @@ class RecordLayout:
             *("label_base", "label_order", "class_ids"),
         }
     )
-    classes: tuple[tuple[str, int], ...] = ()
+    classes: Mapping[int, str] = field(default_factory=dict)
     annotator: str = ""
 
     def entries(self, file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
@@ -257,43 +239,39 @@ class RecordLayout:
 
     def class_of(self, number: Any) -> str:
         """The name of such a class. Raises BadLabelError."""
-        if not isinstance(number, (int, float)) or number not in self._names:
+        if not isinstance(number, (int, float)) or number not in self.classes:
             of = f"the {len(self.classes)} classes"
             raise BadLabelError(f"class {excerpt(number)} is not among {of}")
-        return self._names[number]
-
-    @cached_property
-    def _names(self) -> Mapping[float, str]:
-        return {i: name for name, i in self.classes}
+        return self.classes[int(number)]
 
     def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises the beginnings of --labels, or of files in --images or its `annotations`."""
-        paths = self._paths(options)
-        return f"{self.title} in {some(paths)}" if paths else ""
+        typed = self._paths(options)
+        return f"{self.title} in {some(typed)}" if typed else ""
 
     def _paths(self, options: layout.SourceOptions) -> list[str]:
         """The label files as typed; none unless all of --labels are of this format."""
         if options.labels:
             try:
-                known = all(map(self._fits, label_files(options.labels)))
+                known = all(map(self._fits, paths.label_files(options.labels)))
             except (UsageError, OSError):
                 return []
             return list(options.labels) if known else []
-        paths: list[str] = []
-        for path in filter(str.strip, options.images):
+        typed: list[str] = []
+        for path in options.images:
             folder = files.canonical(path)
             places = (folder, f"{folder}/annotations")
-            lists = [names_in(place).of_kind(*self.extensions) for place in places]
+            lists = [tree.names_in(place).of_kind(*self.extensions) for place in places]
             few = (uri for uris in lists if len(uris) <= _FEW_FILES for uri in uris)
             uris = list(filter(self._fits, few))
             if not uris:
                 return []
-            paths += [typed_path(uri, path) for uri in uris]
-        return paths
+            typed += [typed_path(uri, path) for uri in uris]
+        return typed
 
     def _fits(self, uri: str) -> bool:
-        head = once(("beginning", uri), lambda: beginning(uri)).removeprefix(codecs.BOM_UTF8)
-        return self.head.match(head.lstrip()) is not None
+        head = tree.once(("beginning", uri), lambda: tree.beginning(uri))
+        return self.head.match(head.removeprefix(codecs.BOM_UTF8).lstrip()) is not None
 
     def open(self, options: layout.SourceOptions) -> layout.Source:
         """Looks at the first entries of all files, and finds out what they are about.
@@ -302,29 +280,28 @@ class RecordLayout:
           UsageError: there are no files, they label nothing, or an option does not fit them.
           LabelTableError: a file is broken.
         """
-        paths = options.labels or self._paths(options)
-        if not paths:
+        typed = options.labels or self._paths(options)
+        if not typed:
             raise UsageError(f"--layout {self.name} needs --labels: {self.title}")
-        uris = label_files(paths)
-        return self.source(options, uris, image_roots(options.images, frozenset(uris)))
+        uris = paths.label_files(typed)
+        return self.source(options, uris, paths.image_roots(options.images, frozenset(uris)))
 
     def source(
         self, options: layout.SourceOptions, uris: Sequence[str], roots: tuple[ImageRoot, ...]
     ) -> layout.Source:
         """The source of some label files and images; raises as `open` does."""
-        names = common_categories({uri: self.class_names(uri) for uri in uris})
-        classes = tuple((name, i) for i, name in sorted(names.items()))
-        form = replace(self, classes=classes, annotator=options.annotator)
+        names = label_files.common_categories({uri: self.class_names(uri) for uri in uris})
+        form = replace(self, classes=dict(sorted(names.items())), annotator=options.annotator)
         survey = _Survey(form, uris)
         columns = _columns(options, survey, form)
         copies = find_copies(survey.names, roots, uris) if any(survey.names) else LocalCopy()
-        splits = {uri: split for uri in uris if (split := split_of(uri))}
+        splits = {uri: label_files.split_of(uri) for uri in uris}
         numbering = options.numbering(0 if columns.label else _FIRST_DETECTION_ID)
         if form.classes:
             if options.label_base is not None or numbering.from_name:
                 given = f"{form.title} gives classes their ids"
                 raise UsageError(f"--label_base and --class_ids mean nothing: {given}")
-            numbering = ClassNumbering(known=form.classes)
+            numbering = ClassNumbering(known=tuple((n, i) for i, n in form.classes.items()))
         return layout.Source(
             layout=self.name,
             roots=roots,
@@ -332,7 +309,7 @@ class RecordLayout:
             examples=LabelledImages(columns.columns),
             numbering=numbering,
             notes=(*survey.notes(options, columns), *copies.notes),
-            questions=(*survey.disputes(), *(() if columns.label else survey.questions())),
+            questions=tuple(survey.questions(columns)),
         )
 
 
@@ -360,7 +337,7 @@ class _Survey:
         self.left_out, self.states = Counter[str](), Counter[str]()
         self.disputed, self.people = 0, Counter[str]()
         for uri in uris:
-            with opened(uri) as file:
+            with label_files.opened(uri) as file:
                 for _, entry in islice(form.entries(file, uri), _LOOKED_AT):
                     try:
                         self.names.append(form.image_name(entry))
@@ -376,12 +353,12 @@ class _Survey:
         self.objects += len(labelled.objects)
         self.outlines += sum(bool(shape.outline) for shape in labelled.objects)
         self.left_out.update(labelled.left_out)
-        self.fields.update(labelled.fields.keys())
+        self.fields.update(name for name, values in labelled.fields.items() if values)
         for shape in labelled.objects:
             self.attributes.update(shape.attributes.keys())
         if labelled.unlabelled:
             self.states[f"{labelled.unlabelled} (unlabelled)"] += 1
-        elif not (labelled.objects or labelled.left_out or labelled.fields):
+        elif not (labelled.objects or labelled.left_out or any(labelled.fields.values())):
             self.states["empty"] += 1
 
     def notes(self, options: layout.SourceOptions, columns: RecordColumns) -> Iterator[str]:
@@ -390,45 +367,42 @@ class _Survey:
             states = [f"{number} {state}" for state, number in sorted(self.states.items())]
             yield f"of the {counted(len(self.names), 'image')} looked at: {', '.join(states)}"
         if self.outlines and not (columns.label or columns.masks):
-            yield (
-                f"of {counted(self.outlines, 'outline')}, the boxes around them are written; "
-                "--object_features masks adds a mask of each object"
-            )
+            boxes = f"of {counted(self.outlines, 'outline')}, the boxes around them are written"
+            yield f"{boxes}; --object_features masks adds a mask of each object"
         used = {column.name for column in columns.columns} | options.columns.keys()
         unused = sorted((self.fields.keys() | self.attributes.keys()) - used)
         if unused:
             names = enumerated(unused, _EXAMPLES)
             yield f"not used: {names}; --columns {unused[0]}:str writes a feature"
 
-    def disputes(self) -> Iterator[Question]:
-        """The question about people who differ, unless these are few images."""
+    def questions(self, columns: RecordColumns) -> Iterator[Question]:
+        """Questions about people who differ, unless these are few images, and about objects that would be missing."""
+        looked_at = f"{counted(len(self.names), 'image')} looked at"
         if self.disputed > _FEW * len(self.names):
             people = [f"{name} ({number})" for name, number in self.people.most_common(_EXAMPLES)]
-            (name, _), *_ = self.people.most_common(1) or [("", 0)]
+            named = f": {', '.join(people)}" if people else ""
             yield Question(
                 "annotators",
-                f"in {self.disputed} of {counted(len(self.names), 'image')} looked at, several labels differ, so "
-                f"these images would be left out{': ' * bool(name)}{', '.join(people)}.",
-                "To read those of one person:" if name else "Keep one of them in the tool.",
-                {"annotator": name} if name else None,
+                f"in {self.disputed} of {looked_at}, several labels differ, so these images would be left out{named}.",
+                "To read those of one person:" if people else "Keep one of them in the tool.",
+                {"annotator": self.people.most_common(1)[0][0]} if people else None,
             )
-
-    def questions(self) -> tuple[Question, ...]:
-        """The question about objects that would be missing."""
-        kinds = [counted(number, kind) for kind, number in sorted(self.left_out.items())]
-        reason = (
-            f"the {counted(len(self.names), 'image')} looked at have {enumerated(kinds, _EXAMPLES)}, which "
-            f"become no boxes, so these objects would be missing beside the {self.objects} that do."
-        )
-        advice = "Convert them to polygons in the tool, or accept that with --yes."
-        return (Question("objects_left_out", reason, advice),) if kinds else ()
+        if self.left_out and not columns.label:
+            kinds = [counted(number, kind) for kind, number in sorted(self.left_out.items())]
+            yield Question(
+                "objects_left_out",
+                f"the {looked_at} have {enumerated(kinds, _EXAMPLES)}, which become no boxes, so these objects would be "
+                f"missing beside the {self.objects} that do.",
+                "Convert them to polygons in the tool, or accept that with --yes.",
+            )
 
 
 def _columns(options: layout.SourceOptions, survey: _Survey, form: RecordLayout) -> RecordColumns:
     """The columns of entries. Raises UsageError for options that do not fit."""
     label, lists = options.label_column, options.list_column
     of_images, of_objects = survey.fields.keys(), survey.attributes.keys()
-    located = {name for name, kind in options.columns.items() if kind in _PLACES}
+    places = (*schema.LIST_FORMS, schema.POINT_KIND)
+    located = {name for name, kind in options.columns.items() if kind in places}
     for option, given, there in (
         ("label_column", {label} - {""}, of_images),
         ("list_column", lists.keys(), of_images),
@@ -436,9 +410,8 @@ def _columns(options: layout.SourceOptions, survey: _Survey, form: RecordLayout)
         ("object_features", {*options.object_features}, {_MASKS}),
     ):
         if given - there:
-            raise UsageError(
-                f"--{option} {min(given - there)}: there is only {quoted(sorted(there))}"
-            )
+            expected = quoted(sorted(there))
+            raise UsageError(f"--{option} {min(given - there)}: there is only {expected}")
     kinds = {
         name: schema.KIND_NAMES[kind]
         for name, kind in options.columns.items()
@@ -475,7 +448,7 @@ Places = tuple[tuple[ImageRoot, ...], tuple[ImageRoot, ...], tuple[Place, ...]]
 
 
 @dataclass(frozen=True)
-class FileRows(LabelFormat):
+class FileRows(label_files.LabelFormat):
     """The files of a layout, as rows with these columns."""
 
     format: RecordLayout
@@ -485,7 +458,7 @@ class FileRows(LabelFormat):
     def columns(self) -> tuple[Column, ...]:
         return self.row.columns
 
-    def parse(self, data: bytes, uri: str) -> ImageLabels | None:
+    def parse(self, data: bytes, uri: str) -> label_files.ImageLabels | None:
         try:
             entry = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -494,7 +467,8 @@ class FileRows(LabelFormat):
         labelled = self.format.labelled(entry)
         if self.row.is_unlabelled(labelled):
             return None
-        return ImageLabels(self.row.values(labelled, 0), labelled.size, labelled.split)
+        values = self.row.values(labelled, 0)
+        return label_files.ImageLabels(values, labelled.size, labelled.split)
 
 
 class ImageFileLayout(RecordLayout):
@@ -509,13 +483,13 @@ class ImageFileLayout(RecordLayout):
 
     def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises the beginning of a file in each path of --labels, or else of --images."""
-        paths = options.labels or options.images
-        folders = [typed_path(uri, path) for path in paths if (uri := self._first_folder(path))]
-        return f"{self.title} in {some(folders)}" if len(folders) == len(paths) else ""
+        typed = options.labels or options.images
+        folders = [typed_path(uri, path) for path in typed if (uri := self._first_folder(path))]
+        return f"{self.title} in {some(folders)}" if len(folders) == len(typed) else ""
 
     def _first_folder(self, path: str) -> str:
         """The first folder in a typed path with a label file of the format, or empty."""
-        for folder in walk(files.canonical(path), _FOLDERS) if path.strip() else ():
+        for folder in tree.walk(files.canonical(path), _FOLDERS):
             if any(map(self._fits, folder.of_kind(".json")[:_FIRST])):
                 return folder.path
         return ""
@@ -530,7 +504,7 @@ class ImageFileLayout(RecordLayout):
         first: list[str] = []
         for pair in pairs:
             most = _FIRST_LABELS_REMOTE if is_remote(pair.labels) else _FIRST_LABELS
-            below = (folder.of_kind(".json") for folder in walk(pair.labels, _FOLDERS))
+            below = (folder.of_kind(".json") for folder in tree.walk(pair.labels, _FOLDERS))
             first += islice((uri for uris in below for uri in uris), most)
         source = self.source(options, first, images)
         reader: Any = getattr(source.labels, "reader", None)
@@ -540,20 +514,20 @@ class ImageFileLayout(RecordLayout):
     def places(self, options: layout.SourceOptions) -> Places:
         """Finds images and label files. Raises UsageError."""
         if options.labels:
-            labels = label_folders(options.labels, _LABEL_FILES, f"files of {self.title}")
-            return image_roots(options.images), labels, tuple(Place(f.uri) for f in labels)
+            kind = f"files of {self.title}"
+            labels = label_files.label_folders(options.labels, _LABEL_FILES, kind)
+            return paths.image_roots(options.images), labels, tuple(Place(f.uri) for f in labels)
         images, folders = [], {}
         for path in options.images:
             first, root = self._first_folder(path), files.canonical(path)
             if not first:
                 problem = f"no file of {self.title} in its folders"
                 raise UsageError(f"--images {path}: {problem}; name their folder with --labels")
-            if first != root and not names_in(first).images:
-                named = [
-                    f for f in subfolders(root) if f.rpartition("/")[2].lower() in IMAGE_FOLDERS
-                ]
+            if first != root and not tree.names_in(first).images:
+                below = tree.subfolders(root)
+                named = [f for f in below if f.rpartition("/")[2].lower() in tree.IMAGE_FOLDERS]
                 path = named[0] if named else path
                 root = f"{root}/{first[len(root) + 1 :].partition('/')[0]}"
             images.append(path)
             folders[root] = ImageRoot(root, (_LABEL_FILES,))
-        return image_roots(images), tuple(folders.values()), tuple(map(Place, folders))
+        return paths.image_roots(images), tuple(folders.values()), tuple(map(Place, folders))

@@ -57,15 +57,11 @@ class KittiFormat(label_files.LabelFormat):
 
     def parse(self, data: bytes, uri: str) -> label_files.ImageLabels:
         """Parses a label file. Boxes are in 0-based pixels, as written; without lines, there are none."""
-        objects: list[tuple[Any, ...]] = []
-        ignored = []
-        for row in label_files.rows_of_lines(data, _row):
-            if row[1].lower() == IGNORED_TYPE:
-                ignored.append(row[0])
-            else:
-                objects.append(row)
+        rows = label_files.rows_of_lines(data, _row)
+        objects = [row for row in rows if row[1].lower() != IGNORED_TYPE]
+        ignored = tuple(row[0] for row in rows if row[1].lower() == IGNORED_TYPE)
         columns = zip(*objects, strict=True) if objects else self.nothing[:-1]
-        return label_files.ImageLabels((*columns, tuple(ignored)))
+        return label_files.ImageLabels((*columns, ignored))
 
 
 def _row(fields: list[str], line: int) -> tuple[Any, ...]:
@@ -94,7 +90,7 @@ class Kitti(label_files.FolderLayout):
     title = ".txt files of KITTI"
     expected = f"{_IMAGES}/ beside {_LABELS}/ in it or in its training/"
     format, classes = KittiFormat(), OBJECT_TYPES
-    pattern, suffix = "*.txt", ".txt"
+    suffix = ".txt"
     listed = ("train", "val")
 
     def pairs(self, uri: str) -> list[label_files.FolderPair]:

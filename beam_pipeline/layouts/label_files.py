@@ -23,7 +23,7 @@ from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_split
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import ImageRef, LabelRow, LabelValue, Size
-from beam_pipeline.core.text import counted, excerpt
+from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import layout, tree
 from beam_pipeline.layouts.paths import image_roots
@@ -164,10 +164,9 @@ class LabelFileReader:
                 raise BadLabelError(f"the file has more than {most} bytes")
             labels = self.format.parse(data, uri)
         except BadLabelError as error:
-            yield self._row(uri, str(error), error.line)
-        else:
-            if labels is None:
-                return
+            yield self.unread(uri, str(error), error.line)
+            return
+        if labels is not None:
             name, (values, size, split) = self.image_name(uri), labels
             yield LabelRow(name, values, split or self.splits.of(name), uri, 0, "", size)
 
@@ -176,11 +175,8 @@ class LabelFileReader:
         split = self.splits.of(posixpath.splitext(image.uri)[0])
         return LabelRow(image.key, self.format.nothing, split=split, file="", line=0)
 
-    def unread(self, uri: str, problem: str) -> LabelRow:
+    def unread(self, uri: str, problem: str, line: int = 0) -> LabelRow:
         """The row of a label file that cannot be read, which is a fault of its image."""
-        return self._row(uri, problem, 0)
-
-    def _row(self, uri: str, problem: str, line: int) -> LabelRow:
         name = self.image_name(uri)
         return LabelRow(name, self.format.nothing, self.splits.of(name), uri, line, problem)
 
@@ -208,8 +204,7 @@ def rows_of_lines(data: bytes, parse: Callable[[list[str], int], _Row]) -> list[
     """
     rows = []
     for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), 1):
-        fields = line.split()
-        if fields:
+        if fields := line.split():
             try:
                 rows.append(parse([field.decode() for field in fields], number))
             except UnicodeDecodeError as error:
@@ -234,6 +229,15 @@ def number(text: str, name: str, kind: schema.ColumnKind = schema.ColumnKind.FLO
 # --- folders of label files ----------------------------------------------------------------------
 
 
+def files_pattern(suffix: str) -> str:
+    """A glob of the files with an extension at any depth, in lower or upper case.
+
+    >>> files_pattern(".xml")
+    '**/*.[xX][mM][lL]'
+    """
+    return "**/*." + "".join(f"[{letter}{letter.upper()}]" for letter in suffix[1:])
+
+
 def label_folders(
     paths: Sequence[str], pattern: str, kind: str, locate: Locate = files.canonical
 ) -> tuple[ImageRoot, ...]:
@@ -250,8 +254,6 @@ def label_folders(
     """
     folders: dict[str, ImageRoot] = {}
     for path in paths:
-        if not path.strip():
-            raise UsageError("--labels: an empty path")
         folder = ImageRoot(locate(path), (pattern,))
         folders[folder.uri] = folder
         if is_remote(folder.uri):
@@ -275,9 +277,8 @@ def reason_of_labels(
       kind: a description of the files.
       locate: gives the folder that a typed path means.
     """
-    uris = [locate(path) for path in paths if path.strip()]
-    known = len(uris) == len(paths) and all(map(fits, uris))
-    return f"{kind} in {', '.join(map(typed_path, uris, paths))}" if known else ""
+    uris = [*map(locate, paths)]
+    return f"{kind} in {', '.join(map(typed_path, uris, paths))}" if all(map(fits, uris)) else ""
 
 
 def typed_path(uri: str, typed: str) -> str:
@@ -338,18 +339,22 @@ def read_split_lists(folders: Sequence[str], names: Sequence[str]) -> SplitLists
             uri = f"{folder}/{name}.txt"
             lines = files.read_text(uri).splitlines() if files.exists(uri) else []
             listed = [_without_extension(line.strip()) for line in lines if line.strip()]
-            split = SPLIT_NAMES.get(name, SPLIT_NAMES["train"])
-            twice = [stem for stem in listed if lists.splits.get(stem, split) != split]
-            if twice and name != _ALL_OF_TRAINING:
-                raise UsageError(
-                    f"{uri} names {counted(len(twice), 'image')}, such as {twice[0]!r}, that another "
-                    f"list beside it gives to {lists.splits[twice[0]]}; take each out of one of them"
-                )
             for stem in listed:
-                lists.splits.setdefault(stem, split)
+                if name != _ALL_OF_TRAINING:
+                    give_split(lists.splits, stem, SPLIT_NAMES[name], f"{uri} names {stem}")
+                lists.splits.setdefault(stem, SPLIT_NAMES["train"])
             if listed:
                 lists.names[uri] = listed
     return lists
+
+
+def give_split(splits: dict[str, str], name: str, split: str, reason: str) -> None:
+    """Gives images a split. Raises UsageError if they have another."""
+    if splits.setdefault(name, split) != split:
+        raise UsageError(
+            f"{reason} for {split}, but it is given to {splits[name]} as well; an image can be in one split only, so "
+            "leave it out of one of them"
+        )
 
 
 def _without_extension(name: str) -> str:
@@ -377,11 +382,6 @@ class FolderPair(NamedTuple):
     lists: str = ""
     split: str = ""
 
-    @property
-    def where(self) -> str:
-        """The folder with both."""
-        return self.images if self.images == self.labels else posixpath.dirname(self.images)
-
 
 class FolderLayout:
     """A layout of folders of images, each with a folder of label files that are named like them.
@@ -391,7 +391,7 @@ class FolderLayout:
       title: names the label files, for messages.
       expected: what there is to find in --images, for messages.
       format: of the label files.
-      pattern, suffix: a glob of them, and their extension.
+      suffix: the extension of the label files, in lower case.
       listed: the names of splits' lists.
       classes: their names in the order of their ids, from the first class on; others follow.
       same_names: advice on label files of the same names in two folders, which are refused; if it is empty, each is
@@ -403,7 +403,6 @@ class FolderLayout:
     title: ClassVar[str]
     expected: ClassVar[str]
     format: ClassVar[LabelFormat]
-    pattern: ClassVar[str]
     suffix: ClassVar[str]
     listed: ClassVar[Sequence[str]]
     classes: ClassVar[Sequence[str]] = ()
@@ -428,11 +427,11 @@ class FolderLayout:
         return self.begins(next(filter(None, heads), b""))
 
     def first_files(self, folder: str) -> list[str]:
-        """The label files of a folder; if they may be deeper, also those of its folders train/, test/ and similar."""
-        is_deep = self.pattern.startswith("**/")
-        below = tree.subfolders(folder) if is_deep else []
+        """The label files of a folder and of its folders train/, test/ and similar."""
+        below = tree.subfolders(folder)
         inside = [path for path in below if posixpath.basename(path) in _LOOKED_INTO]
-        return [uri for place in (folder, *inside) for uri in tree.files_of(place, self.suffix)]
+        folders = map(tree.names_in, (folder, *inside))
+        return [uri for names in folders for uri in names.of_kind(self.suffix)]
 
     def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises the folders' names, or the first label files in folders of --labels."""
@@ -440,15 +439,16 @@ class FolderLayout:
             return reason_of_labels(options.labels, self.fits, self.title, self.label_folder)
         reasons = []
         for path in options.images:
-            there = self.pairs(files.canonical(path)) if path.strip() else []
+            there = self.pairs(files.canonical(path))
             pairs = [p for p in there if p.labels and (p.lists or self.fits(p.labels))]
             if not pairs:
                 return ""
+            beside = pairs[0].images == pairs[0].labels
+            folders = [p.images if beside else posixpath.dirname(p.images) for p in pairs]
             images, labels = map(posixpath.basename, pairs[0][:2])
             names = f"{images}/ beside {labels}/"
-            names = names if images != labels else f"{self.suffix} files beside images"
-            where = ", ".join(typed_path(pair.where, path) for pair in pairs)
-            reasons.append(f"{names} in {where}")
+            names = f"{self.suffix} files beside images" if beside else names
+            reasons.append(f"{names} in {', '.join(typed_path(uri, path) for uri in folders)}")
         return "; ".join(reasons)
 
     def open(self, options: layout.SourceOptions) -> layout.Source:
@@ -460,19 +460,17 @@ class FolderLayout:
         """
         pairs: list[FolderPair] = []
         for path in options.images:
-            there = self.pairs(files.canonical(path)) if path.strip() else []
+            there = self.pairs(files.canonical(path))
             missing = [f"{self.title} beside {pair.images}" for pair in there if not pair.labels]
             if options.labels:
                 there = [pair for pair in there if pair.lists] or [FolderPair(path)]
             elif missing or not there:
                 first = [*missing, f"data set of the layout {self.name}"][0]
-                raise UsageError(
-                    f"--images {path}: no {first}; expected {self.expected}. --labels names a folder of {self.title} "
-                    "elsewhere"
-                )
+                remedy = f"--labels names a folder of {self.title} elsewhere"
+                raise UsageError(f"--images {path}: no {first}; expected {self.expected}. {remedy}")
             pairs += there
         typed = options.labels or [pair.labels for pair in pairs]
-        folders = label_folders(typed, self.pattern, self.title, self.label_folder)
+        folders = label_folders(typed, files_pattern(self.suffix), self.title, self.label_folder)
         uris = [folder.uri for folder in folders]
         roots = image_roots([pair.images for pair in pairs])
         lists = read_split_lists([pair.lists for pair in pairs], self.listed)
@@ -485,14 +483,9 @@ class FolderLayout:
                 f"{' and '.join(uris)} contain files of the same names, {len(twice)} in all, such as "
                 f"{twice[0]}{self.suffix}. {self.same_names}"
             )
-        names_below = [_names_in(root.uri) for root in roots]
+        below = [_names_in(root.uri) for root in roots]
         places = [
-            Place(
-                uri,
-                bare=uri not in [root.uri for root in roots]
-                and not any(names >= _names_in(uri) for names in names_below),
-            )
-            for uri in uris
+            Place(uri, bare=not any(names >= _names_in(uri) for names in below)) for uri in uris
         ]
         numbering = options.numbering(base=1)
         known = tuple((name, i) for i, name in enumerate(self.classes, numbering.base))
@@ -534,19 +527,13 @@ def common_categories(of_files: Mapping[str, Mapping[_Id, str]]) -> dict[_Id, st
     Raises:
       LabelTableError: two files give an id to two names, or a name to two ids.
     """
-    names: dict[_Id, tuple[str, str]] = {}
-    ids: dict[str, tuple[_Id, str]] = {}
+    by_id: dict[_Id, tuple[_Id, str, str]] = {}
+    by_name: dict[str, tuple[_Id, str, str]] = {}
     for uri, categories in of_files.items():
-        for i, name in categories.items():
-            first_name, name_from = names.setdefault(i, (name, uri))
-            first_id, id_from = ids.setdefault(name, (i, uri))
-            problem = ""
-            if first_name != name:
-                problem = f"category {i} is {first_name!r} in {name_from} and {name!r} in {uri}"
-            elif first_id != i:
-                problem = f"category {name!r} has the id {first_id} in {id_from} and {i} in {uri}"
-            if problem:
-                raise LabelTableError(
-                    f"{problem}; files that are converted together must agree on their categories"
-                )
-    return {i: name for i, (name, _) in names.items()}
+        for own in ((i, name, uri) for i, name in categories.items()):
+            for first in (by_id.setdefault(own[0], own), by_name.setdefault(own[1], own)):
+                if first[:2] != own[:2]:
+                    both = (f"{i} is {name!r} in {file}" for i, name, file in (first, own))
+                    remedy = "files that are converted together must agree on their categories"
+                    raise LabelTableError(f"category {' and '.join(both)}; {remedy}")
+    return {i: name for i, name, _ in by_id.values()}

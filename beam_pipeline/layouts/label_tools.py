@@ -45,11 +45,10 @@ class Labelbox(image_records.RecordLayout):
     def labelled(self, entry: Any) -> Labelled:
         projects = entries.mapping_at(entry, "projects").values()
         labels = [label for project in projects for label in entries.list_at(project, "labels")]
-        skipped = ("performance_details", "skipped")
         given = [
-            entries.opinion_of(entries.members(label, "label_details", "created_by"), label)
+            (entries.members(label, "label_details", "created_by"), label)
             for label in labels
-            if not entries.members(label, *skipped)
+            if not entries.members(label, "performance_details", "skipped")
         ]
         if not given:
             return Labelled(unlabelled="skipped" if labels else "without a label")
@@ -60,7 +59,8 @@ class Labelbox(image_records.RecordLayout):
     def _opinion(self, label: Any) -> Labelled:
         annotations = entries.members(label, "annotations")
         shapes = entries.list_at(annotations, "objects")
-        return entries.labelled(shapes, self._object, "object", self._answers(annotations))
+        objects = entries.objects_of(shapes, self._object, "object")
+        return Labelled(*objects, self._answers(annotations))
 
     def _object(self, shape: Any) -> LabelledObject | str:
         box, polygon = entries.mapping_at(shape, "bounding_box"), entries.list_at(shape, "polygon")
@@ -119,8 +119,8 @@ class Hasty(image_records.RecordLayout):
         size = entries.size_of(entry.get("width"), entry.get("height"))
         dataset = entries.members(entry, "dataset_name")
         split = named_split(dataset) if isinstance(dataset, str) else ""
-        fields = {"tags": tags} if tags else {}
-        return entries.labelled(labels, self._object, "label", fields, size, split)
+        objects = entries.objects_of(labels, self._object, "label")
+        return Labelled(*objects, {"tags": tags}, size, split)
 
     def _object(self, shape: Any) -> LabelledObject | str:
         outline, box = entries.points_at(shape, "polygon"), entries.members(shape, "bbox")
@@ -181,7 +181,7 @@ class Datumaro(image_records.RecordLayout):
                 shapes.append(annotation)
         height, width = [*entries.list_at(entry, "image", "size"), None, None][:2]
         size = entries.size_of(width, height)
-        return entries.labelled(shapes, self._object, "object", fields, size)
+        return Labelled(*entries.objects_of(shapes, self._object, "object"), fields, size)
 
     def _object(self, annotation: Any) -> LabelledObject | str:
         kind = str(annotation["type"])
@@ -224,12 +224,7 @@ class Ultralytics(image_records.RecordLayout):
     head = re.compile(rb'\{[^\n]*"type"\s*:\s*"dataset"[^\n]*"class_names"\s*:')
     extensions = (".ndjson",)
     pixels = False
-    counts: Mapping[str, tuple[int, int]] = {
-        "boxes": (5, 5),
-        "segments": (7, 0),
-        "pose": (5, 0),
-        "obb": (9, 9),
-    }
+    counts = {"boxes": (5, 5), "segments": (7, 0), "pose": (5, 0), "obb": (9, 9)}  # noqa: RUF012
     """Member of annotations -> the least and the most numbers of an object; 0 for any."""
 
     def class_names(self, uri: str) -> dict[int, str]:
@@ -254,13 +249,11 @@ class Ultralytics(image_records.RecordLayout):
         if split and not references.SPLIT_NAME.fullmatch(split):
             raise BadLabelError(f"split {excerpt(split)}: expected a word, such as train or val")
         classes = [self.class_of(number) for number in lists.pop("classification", [])]
-        return Labelled(
-            [self._object(kind, each) for kind in self.counts for each in lists.pop(kind, [])],
-            {"class": classes} if classes else {},
-            entries.size_of(entry.get("width"), entry.get("height")),
-            SPLIT_NAMES.get(split.lower(), split),
-            [kind for kind, values in lists.items() for _ in values],
-        )
+        size = entries.size_of(entry.get("width"), entry.get("height"))
+        objects = [self._object(kind, e) for kind in self.counts for e in lists.pop(kind, [])]
+        left_out = [kind for kind, values in lists.items() for _ in values]
+        split = SPLIT_NAMES.get(split.lower(), split)
+        return Labelled(objects, left_out, {"class": classes}, size, split)
 
     def _object(self, kind: str, annotation: Any) -> LabelledObject:
         values = entries.numbers(annotation, "a list of numbers")
@@ -342,9 +335,7 @@ class LabelStudio(image_records.RecordLayout):
         truth = [each for each in given if entries.members(each, "ground_truth")]
         chosen = given if self.annotator else truth or given
         if chosen:
-            opinions = [
-                entries.opinion_of(entries.members(each, "completed_by"), each) for each in chosen
-            ]
+            opinions = ((entries.members(each, "completed_by"), each) for each in chosen)
             return entries.agreed(opinions, _opinion, "annotations", self.annotator)
         predicted = "annotated by a model only" if entries.members(entry, "predictions") else ""
         reason = "skipped" if annotations else predicted or "without an annotation"
@@ -364,10 +355,8 @@ def _opinion(annotation: Any) -> Labelled:
     for number, result in enumerate(entries.list_at(annotation, "result")):
         key = entries.members(result, "id")
         regions.setdefault(key if isinstance(key, str) else number, []).append(result)
-    objects: list[LabelledObject] = []
     fields: dict[str, list[Any]] = {}
-    left_out: list[str] = []
-    pictures: set[str] = set()
+    objects, left_out, pictures = list[LabelledObject](), list[str](), set[str]()
     size = None
     for results in regions.values():
         place: dict[str, Any] = {}
@@ -380,10 +369,8 @@ def _opinion(annotation: Any) -> Labelled:
             size = size or entries.size_of(*sides)
             pictures |= {str(result.get("to_name"))} if place.keys() & _PLACE else set()
             if result.get("image_rotation"):
-                turned = excerpt(result["image_rotation"])
-                raise BadLabelError(
-                    f"labelled on an image turned by {turned}; turn the file instead"
-                )
+                turned = f"turned by {excerpt(result['image_rotation'])}"
+                raise BadLabelError(f"labelled on an image {turned}; turn the file instead")
         if not place.keys() & _PLACE:
             for name, items in values.items():
                 fields.setdefault(name, []).extend(items)
@@ -394,7 +381,7 @@ def _opinion(annotation: Any) -> Labelled:
             left_out.append(next(kinds, "key point"))
     if len(pictures) > 1:
         raise BadLabelError(f"regions of several images, {quoted(sorted(pictures))}, in one task")
-    return Labelled(objects, fields, size, left_out=left_out)
+    return Labelled(objects, left_out, fields, size)
 
 
 def _add_values(
@@ -437,23 +424,23 @@ def _region(
 
 def _brushed(rle: Any, size: references.Size | None) -> entries.Shape:
     """The shape of a mask that was drawn with a brush."""
+    from PIL import Image  # few jobs have masks
+
     if size is None or 4 * size[0] * size[1] > entries.MOST_PIXELS:
         raise BadLabelError("a mask without original_width and original_height, or a too large one")
     width, height = size
     try:
-        alpha = _unpacked(bytes(rle), 4 * width * height)[3::4]
+        alpha = _unpacked(bytes([*rle]), 4 * width * height)[3::4]
     except (TypeError, ValueError) as error:
         raise BadLabelError(f"the rle of a mask is not one of {width} x {height} pixels") from error
-    rows = [alpha[start : start + width] for start in range(0, len(alpha), width)]
-    drawn = [y for y, row in enumerate(rows) if row.strip(b"\0")]
-    if not drawn:
+    mask = Image.frombytes("L", size, alpha)
+    part = mask.getbbox()
+    if part is None:
         raise BadLabelError("a mask without a pixel")
-    rows = rows[drawn[0] : drawn[-1] + 1]
-    left = min(width - len(row.lstrip(b"\0")) for row in rows)
-    right = max(len(row.rstrip(b"\0")) for row in rows)
-    pixels = b"".join(row[left:right] for row in rows).translate(entries.BITS)
-    box = (left / width, drawn[0] / height, right / width, (drawn[-1] + 1) / height)
-    return box, Bitmap(left, drawn[0], right - left, len(rows), pixels)
+    left, top, right, bottom = part
+    pixels = mask.crop(part).tobytes().translate(entries.BITS)
+    box = (left / width, top / height, right / width, bottom / height)
+    return box, Bitmap(left, top, right - left, bottom - top, pixels)
 
 
 def _unpacked(packed: bytes, length: int) -> bytes:

@@ -67,6 +67,11 @@ class SourceOptions(schema.ColumnChoices):
     no_image: str = NO_IMAGE[0]
     rows_of: str = ROWS_OF[0]
 
+    def __post_init__(self) -> None:
+        for option in ("images", "labels", "masks"):
+            if not all(map(str.strip, getattr(self, option))):
+                raise UsageError(f"--{option}: an empty path")
+
     def numbering(self, base: int = 0) -> classes.ClassNumbering:
         """Returns the numbering of classes for layouts without fixed ids.
 
@@ -87,12 +92,14 @@ class SourceOptions(schema.ColumnChoices):
         )
 
 
+LabelRows = Iterator[LabelRow | packing.LabelBatch | DeadLetter]
+Samples = Iterable[SampleRef | DeadLetter]
+
+
 class LabelReader(Protocol):
     """Reads label files on any worker; it is pickled and stateless."""
 
-    def read(
-        self, file: BinaryIO, uri: str
-    ) -> Iterator[LabelRow | packing.LabelBatch | DeadLetter]:
+    def read(self, file: BinaryIO, uri: str) -> LabelRows:
         """Yields a row for each image that a file names, with values in the order of the columns; or batches.
 
         A fault in an image's labels is reported in the row's `problem` and `line`, so that the
@@ -116,7 +123,7 @@ class PartReader(LabelReader, Protocol):
 
     def read_part(
         self, file: BinaryIO, uri: str, part: cuts.LineRange | cuts.RowGroupRange
-    ) -> Iterator[LabelRow | packing.LabelBatch | DeadLetter]:
+    ) -> LabelRows:
         """Yields a row for each image that a part of a file names, as `read` does.
 
         Args:
@@ -145,9 +152,9 @@ class ContainerReader(Protocol):
         """
 
 
-def held(outcomes: Iterator[SampleRef | DeadLetter]) -> list[Iterable[SampleRef | DeadLetter]]:
+def held(outcomes: Iterator[SampleRef | DeadLetter]) -> list[Samples]:
     """The outcomes of a container, packed until all of them are known."""
-    parts: list[Iterable[SampleRef | DeadLetter]] = []
+    parts: list[Samples] = []
     while some := [*islice(outcomes, packing.BATCH_SIZE)]:
         refs = packing.SampleBatch(each for each in some if isinstance(each, SampleRef))
         parts += [refs.kept_packed(), [each for each in some if isinstance(each, DeadLetter)]]
@@ -297,12 +304,8 @@ class Source:
     @property
     def uris(self) -> tuple[str, ...]:
         """Every file and folder that the job reads."""
-        named, folders = getattr(self.labels, "files", ()), getattr(self.labels, "folders", ())
-        return (
-            *(root.uri for root in self.roots),
-            *named,
-            *(folder.uri for folder in folders),
-        )
+        folders = (*self.roots, *getattr(self.labels, "folders", ()))
+        return (*(folder.uri for folder in folders), *getattr(self.labels, "files", ()))
 
     @property
     def pixels(self) -> PixelFormat | None:

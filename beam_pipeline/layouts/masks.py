@@ -75,9 +75,9 @@ class Masks:
         """--masks, or folders of images and masks beside each other whose names match."""
         if options.masks:
             return "masks are given"
-        if options.labels or len(options.images) != 1 or not options.images[0].strip():
+        if options.labels or len(options.images) != 1:
             return ""
-        typed = options.images[0]
+        (typed,) = options.images
         uri = files.canonical(typed)
         sets = voc_sets([typed])
         if sets and not any(tree.has_folder(f"{folder}/Annotations") for folder in sets):
@@ -110,15 +110,14 @@ class Masks:
             masks = image_roots(folders, option="--masks")
             of_columns = tuple(folders) if of_objects else ()
             reader = MaskReader(mask_names.MaskNames(), of_columns, Splits(lists.splits, bare=True))
-            notes = [
-                f"{text.counted(len(lists.splits), 'image')} in the lists of {LISTS}/; other images have no mask, and are "
-                "left out"
-            ] * bool(lists.splits)
+            of_lists = f"{text.counted(len(lists.splits), 'image')} in the lists of {LISTS}/"
+            unlisted = "other images have no mask, and are left out"
+            notes = [f"{of_lists}; {unlisted}"] * bool(lists.splits)
             if not colours and all(YEAR.fullmatch(posixpath.basename(folder)) for folder in sets):
                 known = tuple((name, i) for i, name in enumerate(VOC_CLASSES))
         else:
             pairs = _given_pairs(options) if options.masks else _pairs_in_images(options)
-            images = without(pairs.images, pairs.masks)
+            images = pairs.images
             class_masks = masks = _known_kind(pairs)
             reader, notes = MaskReader(pairs.names.names), _notes(pairs.names)
             notes += [] if colours else _only_black_and_white(masks)
@@ -153,8 +152,7 @@ def _given_pairs(options: layout.SourceOptions) -> Pairs:
         raise errors.UsageError(
             f"--masks {' '.join(options.masks)}: no masks there; expected PNGs named like the images"
         )
-    twice = sorted({*_first_uris(images)} & {*_first_uris(masks)})
-    if twice:
+    if twice := sorted({*_first_uris(images)} & {*_first_uris(masks)}):
         folder = posixpath.dirname(twice[0])
         raise errors.UsageError(
             f"--images and --masks both list {twice[0]}, which would be an image and a mask; tell them "
@@ -173,8 +171,8 @@ def without(roots: tuple[ImageRoot, ...], inner: tuple[ImageRoot, ...]) -> tuple
 
 
 def _pairs_in_images(options: layout.SourceOptions) -> Pairs:
-    paths = [files.canonical(path) for path in options.images if path.strip()]
-    pairs = look_for_pairs(paths[0]) if len(paths) == len(options.images) == 1 else None
+    paths = [*map(files.canonical, options.images)]
+    pairs = look_for_pairs(paths[0]) if len(paths) == 1 else None
     if pairs is None:
         raise errors.UsageError(
             f"--images {' '.join(options.images)}: no masks found there; expected images/ beside masks/ "
@@ -283,10 +281,8 @@ VOC_CLASSES = (
 
 def voc_sets(paths: Sequence[str]) -> list[str]:
     """The folders with masks that paths of --images mean: years of VOC, or sets kept like one; see `years`."""
-    uris = map(files.canonical, filter(str.strip, paths))
-    return [
-        folder for uri in uris for folder in years(uri) if tree.has_folder(f"{folder}/{CLASSES}")
-    ]
+    folders = itertools.chain.from_iterable(years(files.canonical(path)) for path in paths)
+    return [folder for folder in folders if tree.has_folder(f"{folder}/{CLASSES}")]
 
 
 # --- folders of masks beside folders of images ----------------------------------------------------
@@ -336,9 +332,8 @@ def _local_keys(root: ImageRoot) -> Iterator[str]:
     for folder, folders, names in os.walk(root.uri, followlinks=False):
         below = os.path.relpath(folder, root.uri)
         start = "" if below == "." else f"{below}/"
-        folders[:] = sorted(
-            name for name in folders if rules.can_hold(start + name) and rules.enters(name)
-        )
+        entered = (name for name in folders if rules.can_hold(start + name) and rules.enters(name))
+        folders[:] = sorted(entered)
         for name in sorted(names):
             if rules.lists(start + name, f"{root.uri}/{start}{name}"):
                 yield start + name
@@ -351,7 +346,7 @@ def look_for_pairs(folder: str) -> Pairs | None:
     both or in neither; the two in each folder of a split; and `train/` beside `train_labels/`, as CamVid
     has them.
     """
-    names = [posixpath.basename(below) for below in tree.subfolders(folder)]
+    names = [*map(posixpath.basename, tree.subfolders(folder))]
     splits = [name for name in names if name.lower() in SPLIT_NAMES]
     in_splits = [
         (f"{split}/{images}", f"{split}/{masks}")

@@ -44,7 +44,7 @@ from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS
 from beam_pipeline.core.references import FileValue, LabelRow, SampleRef, image_of
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.paths import first_entries
+from beam_pipeline.layouts.paths import first_entries, path_in
 from beam_pipeline.layouts.tree import once, walk
 from beam_pipeline.storage import files, listing, read_ahead
 
@@ -76,10 +76,7 @@ class LocalCopy:
         """Yields the rows with the names of the images on this machine."""
         if self == LocalCopy():
             return rows
-        return (
-            row._replace(name=self.name(row.name)) if isinstance(row, LabelRow) else row
-            for row in rows
-        )
+        return (r._replace(name=self.name(r.name)) if isinstance(r, LabelRow) else r for r in rows)
 
     def name(self, name: str) -> str:
         """Returns the name of the image on this machine; a name without such a beginning is unchanged."""
@@ -98,16 +95,17 @@ class LocalCopy:
                 f"rows name images by {self.by_file_name} of another place, whose folders are not those in "
                 "--images; rows and images are matched by their bare file names",
             )
-        return tuple(
-            f"rows name images in {beginning}; taken are their copies of the same path in --images"
-            for beginning in self.beginnings
-        )
+        taken = "taken are their copies of the same path in --images"
+        return tuple(f"rows name images in {folder}; {taken}" for folder in self.beginnings)
 
 
 def find_copies(
     names: Iterable[str], roots: Sequence[ImageRoot], label_files: Sequence[str] = ()
 ) -> LocalCopy:
     """Searches the roots, if these are on this machine, for the files that rows name elsewhere.
+
+    Paths change only if the result is unambiguous. It is ambiguous if two of them would name one image, if a path that
+    already names a file would change, or if one beginning is inside another.
 
     Args:
       names: the names of images in the first rows of the label files. The first name decides
@@ -122,7 +120,28 @@ def find_copies(
     if names and is_remote(names[0]):
         return _copies_of_uris(names, folders)
     beside = [posixpath.dirname(uri) for uri in label_files if not is_remote(uri)]
-    return _copies_of_paths(names, folders, beside)
+    written = {_with_slashes(name): name for name in names}
+    paths = [path for path in written if "/" in path]
+    if not paths or any(map(is_remote, names)):
+        return LocalCopy()
+    standing: list[str] = []
+    beginnings: dict[str, None] = {}
+    tails_are_names = True
+    for path in paths[:_LOOKED_UP]:
+        if _stands(path, folders, beside) or _stands(written[path], folders, ()):
+            standing.append(path)
+        elif beginning := _beginning(path, folders):
+            beginnings[beginning] = None
+            tails_are_names = tails_are_names and "/" not in path[len(beginning) :]
+    copies, by_file_name = LocalCopy(tuple(beginnings)), LocalCopy(by_file_name=_PATHS)
+    nested = any(a != b and a.startswith(b) for a in beginnings for b in beginnings)
+    changed = any(path.startswith(copies.beginnings) for path in standing)
+    few = 0 < len(beginnings) <= _MOST_BEGINNINGS
+    if few and not (nested or changed) and len({*map(copies.name, paths)}) == len(paths):
+        return copies
+    any_folder = tails_are_names if beginnings else all(map(_is_absolute, paths))
+    different = len({*map(by_file_name.name, paths)}) == len(paths)
+    return by_file_name if any_folder and not standing and different else LocalCopy()
 
 
 def _copies_of_uris(names: Sequence[str], roots: Sequence[str]) -> LocalCopy:
@@ -139,46 +158,10 @@ def _copies_of_uris(names: Sequence[str], roots: Sequence[str]) -> LocalCopy:
     return LocalCopy(copied, _URIS if missing and not copied else "")
 
 
-def _copies_of_paths(
-    names: Sequence[str], roots: Sequence[str], beside: Sequence[str]
-) -> LocalCopy:
-    """Finds images of paths from elsewhere; changes no path unless the result is unambiguous.
-
-    A result is ambiguous if two paths would name one image, if a path that already names a file
-    would change, or if one beginning is inside another.
-    """
-    written = {_with_slashes(name): name for name in names}
-    paths = [path for path in written if "/" in path]
-    if not paths or any(map(is_remote, names)):
-        return LocalCopy()
-    standing: list[str] = []
-    beginnings: dict[str, None] = {}
-    tails_are_names = True
-    for path in paths[:_LOOKED_UP]:
-        if _stands(path, roots, beside) or _stands(written[path], roots, ()):
-            standing.append(path)
-        elif beginning := _beginning(path, roots):
-            beginnings[beginning] = None
-            tails_are_names = tails_are_names and "/" not in path[len(beginning) :]
-    copies, by_file_name = LocalCopy(tuple(beginnings)), LocalCopy(by_file_name=_PATHS)
-    nested = any(a != b and a.startswith(b) for a in beginnings for b in beginnings)
-    changed = any(path.startswith(copies.beginnings) for path in standing)
-    few = 0 < len(beginnings) <= _MOST_BEGINNINGS
-    if few and not (nested or changed) and len({*map(copies.name, paths)}) == len(paths):
-        return copies
-    any_folder = tails_are_names if beginnings else all(map(_is_absolute, paths))
-    different = len({*map(by_file_name.name, paths)}) == len(paths)
-    return by_file_name if any_folder and not standing and different else LocalCopy()
-
-
 def _stands(path: str, roots: Sequence[str], beside: Sequence[str]) -> bool:
     """True if an unchanged path names a listed file: below a root, or from a label file's folder."""
-    if posixpath.isabs(path):
-        candidates = [posixpath.normpath(path)]
-    else:
-        candidates = [f"{root}/{path}" for root in roots]
-        candidates += [posixpath.normpath(posixpath.join(folder, path)) for folder in beside]
     below = tuple(f"{root.rstrip('/')}/" for root in roots)
+    candidates = (path_in(folder, path) for folder in (*roots, *beside))
     return any(name.startswith(below) and _is_file(name) for name in candidates)
 
 
@@ -289,10 +272,8 @@ class CellFiles:
                 located = [*threads.map(locate, samples)]
         else:
             located = [*map(locate, samples)]
-        return (
-            [sample for sample in located if isinstance(sample, SampleRef)],
-            [letter for letter in located if isinstance(letter, DeadLetter)],
-        )
+        missing = [each for each in located if isinstance(each, DeadLetter)]
+        return [each for each in located if isinstance(each, SampleRef)], missing
 
     def _located(self, sample: SampleRef, roots: _Places) -> SampleRef | DeadLetter:
         labels: list[Any] = list(sample.labels)
@@ -354,7 +335,7 @@ def named_files(
             for name in (value,) if isinstance(value, str) else value or ():
                 if isinstance(name, str):
                     path = name.replace("\\", "/").removeprefix("file://")
-                    names[path] = names[_below(posixpath.dirname(file), path)] = None
+                    names[path] = names[path_in(posixpath.dirname(file), path)] = None
     return names
 
 
@@ -403,7 +384,7 @@ def _find(name: str, places: _Places) -> FileValue:
                 own = path.removeprefix(root.archive.key(""))
                 if member := members.get(own) or members.get(root.archive.top + path):
                     return member
-            elif (uri := _below(root.uri, path.removeprefix("file://"))).startswith(folders):
+            elif (uri := path_in(root.uri, path.removeprefix("file://"))).startswith(folders):
                 uris[uri] = None
     for uri in uris:
         try:
@@ -416,16 +397,7 @@ def _find(name: str, places: _Places) -> FileValue:
         if described:
             return uri, described.size, described.version
     if uris or all(root.archive for root, _ in places):
-        looked = " or ".join(uris) or f"{name!r} in the archive"
-        raise _NotFoundError(
-            Reason.MISSING_FILE, f"there is no file {looked}", next(iter(uris), "")
-        )
+        fault = f"there is no file {' or '.join(uris) or f'{name!r} in the archive'}"
+        raise _NotFoundError(Reason.MISSING_FILE, fault, next(iter(uris), ""))
     fault = f"{name!r} is neither below a path of --images nor beside its table; files elsewhere are not read"
     raise _NotFoundError(Reason.BAD_LABEL_VALUE, fault, "")
-
-
-def _below(folder: str, name: str) -> str:
-    """A path in a folder, or an absolute one, without `..`."""
-    path = name if is_remote(name) or posixpath.isabs(name) else files.join(folder, name)
-    scheme, mark, rest = path.rpartition("://")
-    return f"{scheme}{mark}{posixpath.normpath(rest)}" if "/." in path or not mark else path

@@ -14,6 +14,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -63,7 +64,7 @@ _MOST_COLUMNS = 6
 
 def only_folder(options: SourceOptions) -> str:
     """Returns the only path of --images if it is a local folder and no labels are given, else empty."""
-    if options.labels or len(options.images) != 1 or not options.images[0].strip():
+    if options.labels or len(options.images) != 1:
         return ""
     root = files.canonical(options.images[0])
     return root if not uris.is_remote(root) and os.path.isdir(root) else ""
@@ -161,25 +162,19 @@ def _no_more(listed: str, root: str) -> bool:
         return False
     here = tree.names_in(listed)
     towards = f"{listed}/{root[len(listed) + 1 :].partition('/')[0]}"
-    return (
-        not here.images and tree.folders_with_images(here) == [towards] and _no_more(towards, root)
-    )
+    only = not here.images and tree.folders_with_images(here) == [towards]
+    return only and _no_more(towards, root)
 
 
 def _table_beside(here: tree.Folder, images: str, options: SourceOptions) -> Alternative | None:
     """Finds the only table beside a folder of images whose rows name them."""
-    naming = [
-        table.path
-        for table in look_at_tables(tables_in(here))
-        if len(table.columns) != 1 and table.names_images_in(images)
-    ]
+    looks = [table for table in look_at_tables(tables_in(here)) if len(table.columns) != 1]
+    naming = [table.path for table in looks if table.names_images_in(images)]
     if len(naming) != 1:
         return None
-    typed = options.images[0]
-    there = replace(
-        options, images=(typed_path(images, typed),), labels=(typed_path(naming[0], typed),)
-    )
-    why = f"{there.labels[0]} names the images in {there.images[0]}"
+    folder, table = (typed_path(path, options.images[0]) for path in (images, *naming))
+    there = replace(options, images=(folder,), labels=(table,))
+    why = f"{table} names the images in {folder}"
     return Alternative(there, registry.layout_named("table"), why)
 
 
@@ -269,15 +264,13 @@ def look_at_tables(paths: Sequence[str]) -> list[TableLook]:
     looks = []
     for path in paths[: tree.MOST_FOLDERS]:
         look, head = TableLook(path), heads.first_line(path)
-        try:
+        with suppress(errors.ConversionError):
             if head:
                 _, (table,) = inspect_tables([head], _ANY_TABLE)
                 rows = table_rows.head_rows(head, table)
                 values = {name: [*map(text_of, rows.cells(name)[:_ROWS])] for name in rows.columns}
                 images = values[table.key_column]
                 look = TableLook(path, table.header, images, [*values.values()])
-        except errors.ConversionError:
-            pass
         looks.append(look)
     return [table for table in looks if len(table.columns) != 1] or looks
 
@@ -295,18 +288,15 @@ def class_doubts(options: SourceOptions) -> list[Question]:
     where = typed_path(root, typed)
     for whole in _above(root, options)[:1]:
         name, paths = whole.layout.name, whole.options.images
-        reason = (
-            f"{where} is part of a data set of the layout {name} in a folder above: {whole.why}."
-        )
+        above = f"a data set of the layout {name} in a folder above: {whole.why}"
+        reason = f"{where} is part of {above}."
         return [question("part_of_data_set", reason, images=paths, layout=name)]
     below = _recognised(here.folders, options)
     if below and below[0].layout.name != "masks":  # whose folders are named below
         layout = below[0].layout.name
         paths = tuple(path for s in below if s.layout.name == layout for path in s.options.images)
-        reason = (
-            f"{where} contains {counted(len(paths), 'data set')} of the layout {layout}, which would become "
-            f"classes: {below[0].why}."
-        )
+        data_sets = f"{counted(len(paths), 'data set')} of the layout {layout}"
+        reason = f"{where} contains {data_sets}, which would become classes: {below[0].why}."
         return [question("data_sets_below", reason, images=paths, layout=layout)]
     ignored = [*ignored_label_files(here, typed), *pairs.masks_among(tree.tree(here), typed)]
     return ignored or [*pairs.same_names(here, typed)]
@@ -335,16 +325,13 @@ def ignored_label_files(here: tree.Folder, typed: str) -> list[Question]:
       typed: its path as typed, for paths in the same style.
     """
     inside = tree.tree(here)
-    beside = [
-        folder for place in _label_folders(here.path) for folder in tree.tree(tree.names_in(place))
-    ]
+    places = map(tree.names_in, _label_folders(here.path))
+    beside = [folder for place in places for folder in tree.tree(place)]
     images = {os.path.splitext(name)[0] for folder in inside for name in folder.images}
     texts = (path for folder in inside for path in folder.of_kind(".txt"))
     further = [path for path in texts if posixpath.basename(path)[:-4] not in images]
-    among = [
-        *_texts_naming(here.path, further),
-        *(path for folder in inside for path in tables_in(folder)),
-    ]
+    among = _texts_naming(here.path, further)
+    among += [path for folder in inside for path in tables_in(folder)]
     tables = [*_tables(here, among, typed)]
     if not tables:
         parent = tree.names_in(posixpath.dirname(here.path))
@@ -385,9 +372,8 @@ def _ignored(paths: Sequence[str], typed: str, kind: str = "") -> str:
 
 def _tables(here: tree.Folder, paths: Sequence[str], typed: str) -> Iterator[Question]:
     """A question about the tables whose rows name the images or, if there are none, about all."""
-    below = [path for folder in tree.tree(here) for path in folder.folders]
-    folders_below = {*map(posixpath.basename, below)}
-    tables = [t for t in look_at_tables(paths) if not t.is_of_classes(folders_below)]
+    below = {posixpath.basename(path) for place in tree.tree(here) for path in place.folders}
+    tables = [table for table in look_at_tables(paths) if not table.is_of_classes(below)]
     if not tables:
         return
     paths = [table.path for table in tables]
@@ -454,10 +440,8 @@ def _documents(
             fitting = [path for path in ignored[:1] if pattern.match(tree.beginning(path))]
             labels = (typed if paths else typed_path(posixpath.dirname(around[0]), typed),)
         if fitting:
-            reason = _ignored(meant, typed, title)
-            yield question(
-                f"{layout}_ignored", reason, images=(typed,), labels=labels, layout=layout
-            )
+            name, reason = f"{layout}_ignored", _ignored(meant, typed, title)
+            yield question(name, reason, images=(typed,), labels=labels, layout=layout)
         else:
             advice = ADVICE[extension][0]
             yield question(f"{extension[1:]}_ignored", _ignored(ignored, typed), advice)
@@ -487,14 +471,13 @@ def _text_files(
     above = posixpath.commonpath(folders)
     alike = {path[len(above) :] for path in folders} == {path[len(top) :] for path in labels}
     is_repeated = sum(len(folder.images) for folder in inside) > len(images)
-    layout, advice = "caption_files", ""
+    layout, name, advice = "caption_files", "captions", ""
     if len(line.split()) in _KITTI_FIELDS:  # read from the folders named alone
-        layout = "kitti"
+        layout = name = "kitti"
     elif _YOLO.fullmatch(line):
-        layout = "yolo"
+        layout = name = "yolo"
     elif is_of_numbers(text) or any(map(_OBJECTS.search, heads_of)):
         layout = ""
-    name = {"caption_files": "captions"}.get(layout, layout)
     if any(names.addition) or not layout:
         name = "texts"
         advice = (

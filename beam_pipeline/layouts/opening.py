@@ -34,6 +34,8 @@ def open_source(name: str, options: SourceOptions) -> tuple[Source, str]:
 
 
 def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
+    if not all(map(str.strip, options.images)):
+        raise UsageError("--images: an empty path")
     options = dataclasses.replace(options, images=expanded(options.images))
     layout, why = _recognise(options) if name == AUTO else (layout_named(name), "")
     guessed = name == AUTO and layout.name == _DEFAULT_LAYOUT
@@ -50,8 +52,8 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
     source = layout.open(options)
     doubts: list[Question] = []
     if guessed and layout.name == _DEFAULT_LAYOUT:
-        doubts = nearby.class_doubts(options) or [*nearby.archive_doubts(source.roots)]
-    doubts = [_with_working_command(question, options) for question in doubts]
+        asked = nearby.class_doubts(options) or nearby.archive_doubts(source.roots)
+        doubts = [_with_working_command(question, options) for question in asked]
     ignored = doubts or [q for q in source.questions if q.id == LABEL_FILES_IGNORED]
     archives = any(root.archive for root in source.roots)
     return dataclasses.replace(
@@ -65,7 +67,7 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
 
 def _check_options(options: SourceOptions, layout: Layout, why: str) -> None:
     """Raises UsageError for an option that means nothing for the layout."""
-    if options.labels and not _reads_labels(layout):
+    if options.labels and not getattr(layout, "reads_labels", True):
         raise UsageError(
             f"--layout {layout.name} takes labels from where the images are; leave out --labels"
         )
@@ -89,8 +91,9 @@ def _with_working_command(question: Question, options: SourceOptions) -> Questio
     if not question.answer:
         return question
     answer, further = dict(question.answer), ""
-    paths = {name: value for name, value in answer.items() if name != "layout"}
-    given = " ".join(f"--{name} {' '.join(value)}" for name, value in paths.items())
+    named = {name: value for name, value in answer.items() if name != "layout"} or answer
+    values = {name: [v] if isinstance(v, str) else v for name, v in named.items()}
+    given = " ".join(f"--{name} {' '.join(value)}" for name, value in values.items())
     for _ in range(_MOST_ANSWERS):
         changes: dict[str, Any] = {
             name: {**getattr(options, name), **value} if isinstance(value, Mapping) else value
@@ -120,11 +123,7 @@ def _recognise(options: SourceOptions) -> tuple[Layout, str]:
         layout
         for layout in all_layouts()
         if (not options.masks or "masks" in layout.option_names)
-        and (not options.labels or _reads_labels(layout))
+        and (not options.labels or getattr(layout, "reads_labels", True))
     )
     reasons = ((layout, layout.recognise(options)) for layout in able)
     return next((layout, why) for layout, why in reasons if why)  # the last ones take anything
-
-
-def _reads_labels(layout: Layout) -> bool:
-    return getattr(layout, "reads_labels", True)

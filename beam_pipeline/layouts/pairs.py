@@ -17,7 +17,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from beam_pipeline.core import errors, questions, references, text
@@ -60,7 +60,7 @@ _SHOWN = 8
 
 
 class Parts(NamedTuple):
-    """The parts of samples.
+    """The parts of samples. As `ListedReader`, it takes a partner for the image of the same path, but for its name.
 
     Attributes:
       image: the name of the first part.
@@ -75,6 +75,17 @@ class Parts(NamedTuple):
     def pattern(self, name: str) -> str:
         """The glob of a part's files."""
         return f"**/{glob.escape(name)}/**" if self.are_folders else f"**/{glob.escape(name)}.*"
+
+    def row(self, file: references.ImageRef) -> references.LabelRow:
+        """The row of a partner: a reference to it in its column."""
+        *path, name = posixpath.splitext(file.key)[0].split("/")
+        steps = path if self.are_folders else [name]
+        at = max(i for i, step in enumerate(steps) if step in self.partners)
+        of_file = (file.uri, file.size, file.version)
+        values = tuple(of_file if partner == steps[at] else None for partner in self.partners)
+        steps[at] = self.image
+        key = "/".join([*path, name if self.are_folders else self.image])
+        return references.LabelRow(key, values, "", file.uri, 0)
 
 
 def find_parts(folder: str, image: str = "") -> Parts | None:
@@ -95,25 +106,19 @@ def find_parts(folder: str, image: str = "") -> Parts | None:
         image = image or min(of_images, key=rank, default="")
     else:
         scenes = []
-        beside: dict[str, dict[str, Set[str]]] = {}
+        beside: dict[str, dict[str, frozenset[str]]] = {}
         for path, stems in names.items():
             parent, name = posixpath.split(path)
             if stems and name.lower() not in SPLIT_NAMES and parent in names:
                 beside.setdefault(parent, {})[name] = stems
-        candidates = {
-            name
+        shared = {
+            both
             for parent, folders in beside.items()
-            for name, stems in folders.items()
-            if pictures[f"{parent}/{name}"]
-            and any(stems & folders[further] for further in folders.keys() - {name})
+            for both in itertools.permutations(folders, 2)
+            if pictures[f"{parent}/{both[0]}"] and not folders[both[0]].isdisjoint(folders[both[1]])
         }
-        image = image or min(candidates, key=rank, default="")
-        partners = {
-            name
-            for folders in beside.values()
-            for name, stems in folders.items()
-            if image in candidates and stems & folders.get(image, set())
-        }
+        image = image or min((name for name, _ in shared), key=rank, default="")
+        partners = {further for name, further in shared if name == image}
     ranked = sorted(partners - {image}, key=rank)
     return Parts(image, tuple(ranked), not scenes) if ranked else None
 
@@ -144,28 +149,6 @@ def column_name(part: str) -> str:
     return f"{part}s" if part in _RESERVED else part
 
 
-@dataclass(frozen=True)
-class PartReader:
-    """Tells which image a partner is for: the one with the same path, but for the part's name.
-
-    Attributes:
-      parts: the names; each partner is a column.
-    """
-
-    parts: Parts
-
-    def row(self, file: references.ImageRef) -> references.LabelRow:
-        """The row of a partner: a reference to it in its column."""
-        image, partners, are_folders = self.parts
-        *path, name = posixpath.splitext(file.key)[0].split("/")
-        steps = path if are_folders else [name]
-        at = max(i for i, step in enumerate(steps) if step in partners)
-        values = [(file.uri, file.size, file.version) if n == steps[at] else None for n in partners]
-        steps[at] = image
-        key = "/".join([*path, name] if are_folders else [*path, image])
-        return references.LabelRow(key, tuple(values), "", file.uri, 0)
-
-
 class Pairs:
     """Files of the same names in folders beside each other, or of names that repeat in each scene."""
 
@@ -182,10 +165,9 @@ class Pairs:
         Raises:
           UsageError: there are none, or an option names a part that there is not.
         """
-        roots = paths.image_roots(options.images)
-        if options.labels or len(roots) != 1 or roots[0].archive or roots[0].patterns:
+        root, *further = paths.image_roots(options.images)
+        if options.labels or further or root.archive or root.patterns:
             raise errors.UsageError("--layout pairs needs one folder in --images, and no --labels")
-        (root,) = roots
         parts = find_parts(root.uri, options.key_column)
         if parts is None:
             raise errors.UsageError(
@@ -201,7 +183,7 @@ class Pairs:
         return layout.Source(
             self.name,
             (replace(root, but=tuple(map(parts.pattern, parts.partners))),),
-            layout.ListedLabels(PartReader(parts._replace(partners=chosen)), partners, "partner"),
+            layout.ListedLabels(parts._replace(partners=chosen), partners, "partner"),
             LabelledImages(tuple(columns)),
             classes.ClassNumbering(),
             (f"{note}; an image without {chosen[0]} is left out",),
@@ -238,10 +220,9 @@ def _column(name: str, files_of: filters.ImageRoot, kinds: Mapping[str, str]) ->
     )
     first = [*itertools.islice((uri for uri in uris if matches(uri[start:])), _LOOKED_AT)]
     kind = kind_of_files(first, lambda uri: tree.beginning(uri, HEAD_BYTES) or None)
-    is_picture = kind is schema.ColumnKind.PICTURE
-    if kinds.get(name) == schema.ColumnKind.COPY or (is_picture and is_mask(name)):
-        kind = schema.ColumnKind.COPY
-    return schema.further_column(column_name(name), kind)
+    is_copy = kinds.get(name) == schema.ColumnKind.COPY
+    is_copy = is_copy or (kind is schema.ColumnKind.PICTURE and is_mask(name))
+    return schema.further_column(column_name(name), schema.ColumnKind.COPY if is_copy else kind)
 
 
 # --- questions where they would become classes ----------------------------------------------------
@@ -265,15 +246,11 @@ def masks_among(inside: Sequence[tree.Folder], typed: str) -> Iterator[questions
         f"{label_files.typed_path(masks[0][0], typed)}, would be images like those beside them."
     )
     advice = f"If folders are the classes, --label_from {shlex.quote(pattern)} leaves the masks out. If the masks are the labels:"
-    answer: dict[str, Any] = {
-        "images": (typed,),
-        "masks": (f"{typed.rstrip('/')}/**/*{mark}{extension}",),
-    }
+    pattern_of_masks = f"{typed.rstrip('/')}/**/*{mark}{extension}"
+    answer: dict[str, Any] = {"images": (typed,), "masks": (pattern_of_masks,)}
     if len(marks) > 1 or not of_masks:
-        advice, answer = (
-            "If folders are the classes, this leaves them out:",
-            {"label_from": pattern},
-        )
+        advice = "If folders are the classes, this leaves them out:"
+        answer = {"label_from": pattern}
     yield questions.question("masks_among_images", reason, advice, **answer)
 
 
@@ -306,11 +283,10 @@ def same_names(here: tree.Folder, typed: str) -> Iterator[questions.Question]:
         return
     names = [posixpath.basename(path) for path in parent.folders]
     splits = [name for name in map(posixpath.basename, here.folders) if name.lower() in SPLIT_NAMES]
-    at_top = parent is here or (splits and posixpath.dirname(parent.path) == here.path)
     answer: dict[str, Any] = {"label_from": path_roles.last_folder_pattern(splits)}
-    if at_top:
+    if parent is here or (splits and posixpath.dirname(parent.path) == here.path):
         answer = {"layout": "class_folders"}
-    further: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    further: Sequence[tuple[str, Mapping[str, Any]]] = ()
     advice = (
         "Name the folder of images with --images and that of masks with --masks, or one folder and a table "
         "of labels with --labels. If they are classes:"
@@ -324,7 +300,7 @@ def same_names(here: tree.Folder, typed: str) -> Iterator[questions.Question]:
         advice, answer = "", {"images": (image,), "masks": (mask,)}
         if len(here.folders) > len(splits) and parent is not here:
             pattern = rf"(?:.*?/)??(?P<label>[^/]+)/{re.escape(images[0])}/[^/]+"
-            further = (("If the folders around them are the classes:", {"label_from": pattern}),)
+            further = [("If the folders around them are the classes:", {"label_from": pattern})]
     elif parts and (scenes or _have_roles((parts.image, *parts.partners))):
         both = [parts.image, *parts.partners]
         described = text.enumerated(both, _EXAMPLES)
@@ -332,13 +308,12 @@ def same_names(here: tree.Folder, typed: str) -> Iterator[questions.Question]:
         answers = [pairs, ("If the folders are classes:", answer)]
         if max(map(len, both)) == 1:  # letters, as of an alphabet
             answers.reverse()
-        (advice, answer), *rest = answers
-        further = tuple(rest)
+        (advice, answer), *further = answers
     reason = (
         f"{text.enumerated([f'{name}/' for name in names], _EXAMPLES)} in {label_files.typed_path(parent.path, typed)} would become "
         "classes, but such names of folders or images are usual for pairs, masks and several views."
     )
-    yield questions.Question("same_names_in_folders", reason, advice, answer, further)
+    yield questions.Question("same_names_in_folders", reason, advice, answer, tuple(further))
 
 
 def _contains_pairs(parent: tree.Folder) -> bool:
@@ -366,15 +341,11 @@ def _contains_pairs(parent: tree.Folder) -> bool:
 def _is_of_masks(parent: tree.Folder) -> bool:
     """True for two folders, one of PNGs and called like masks, perhaps after the other one: `data` and `labels`."""
     image, *_, masks = sorted(map(posixpath.basename, parent.folders), key=is_mask)
-    usual = masks.lower() in path_roles.MASKS | tree.LABEL_FOLDERS or (
-        is_mask(masks) and masks.startswith(image)
-    )
+    usual = masks.lower() in path_roles.MASKS | tree.LABEL_FOLDERS
+    usual = usual or (is_mask(masks) and masks.startswith(image))
     pictures = tree.names_in(f"{parent.path}/{masks}").images
-    return (
-        len(parent.folders) == 2
-        and usual
-        and all(name.lower().endswith(".png") for name in pictures)
-    )
+    are_pngs = all(name.lower().endswith(".png") for name in pictures)
+    return len(parent.folders) == 2 and usual and are_pngs
 
 
 def _added(first: Collection[str], second: Collection[str]) -> str:

@@ -61,8 +61,6 @@ class Parquet:
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises Parquet files, without images beside them; the first contains images."""
-        if not options.images or not all(p.strip() for p in options.images):
-            return ""
         firsts = [first_parquet(path) for path in options.images]
         first = firsts[0]
         if first is None or not all(firsts):
@@ -71,12 +69,9 @@ class Parquet:
             columns, _ = _beginning(first.uri, frozenset(), most=0)
         except UsageError:  # reported when the file is opened
             return f"{first.name} is called like a Parquet file"
-        if not columns.hold_images:
-            return ""
         names = (*columns.images, *columns.image_lists)
-        return (
-            f"{first.name} contains images in its column{'s' * (len(names) > 1)} {', '.join(names)}"
-        )
+        where = f"column{'s' * (len(names) > 1)} {', '.join(names)}"
+        return f"{first.name} contains images in its {where}" if names else ""
 
     def open(self, options: SourceOptions) -> Source:
         """Looks at the schemas and the first rows of the first file and of the last.
@@ -97,7 +92,9 @@ class Parquet:
         classes = {
             name: names
             for name, names in columns.classes.items()
-            if name.partition(".")[0] in labels and options.columns.get(name) not in _INTEGERS
+            if (outer := name.partition(".")[0]) in labels
+            and outer in (name, OBJECTS_COLUMN)
+            and options.columns.get(name) not in _INTEGERS
         }
         if not rows:
             raise UsageError(f"{uris[0]}: the file is without rows; expected one for each image")
@@ -108,7 +105,10 @@ class Parquet:
         has_path = image in columns.structs
         path = Column(f"{image}.path", ColumnKind.BYTES, "image/filename", required=True)
         reader = ParquetReader(parquet, image, labels, classes, table, schema, has_path)
-        notes = (*schema.notes, *_notes(schema, left_out, options))
+        notes = [*schema.notes, *unlabelled_notes(options, schema)]
+        if left_out:
+            names = text.enumerated(left_out, _SHOWN)
+            notes.append(f"left out, since they are objects, lists of lists or bytes: {names}")
         further = _further_images(columns, image, skipped)
         return Source(
             layout=self.name,
@@ -156,11 +156,8 @@ def _image_column(uri: str, columns: ParquetColumns, skipped: frozenset[str]) ->
         which = f"which of the columns {', '.join(images)} contains the images?"
         problem = f": {which} Leave out the others, as in --columns {others}"
     elif columns.image_lists:
-        column = repr(columns.image_lists[0])
-        problem = (
-            f": the column {column} contains a list of images in each row; expected one image a row. Write a file with a "
-            "row for each image"
-        )
+        lists = f"the column {columns.image_lists[0]!r} contains a list of images in each row"
+        problem = f": {lists}; expected one image a row. Write a file with a row for each image"
     raise UsageError(f"{uri}{problem}")
 
 
@@ -184,12 +181,9 @@ def _inspect(
         **{name: "str" for name in classes if name in labels},
         **{name: kind for name, kind in options.columns.items() if name not in unread},
     }
+    label = _label_column(labels, classes, options)
     choices = replace(
-        options,
-        key_column=ROW,
-        label_column=_label_column(labels, classes, options),
-        columns=kinds,
-        label_needed=False,
+        options, key_column=ROW, label_column=label, columns=kinds, label_needed=False
     )
     schema, table, nested = caption_files.inspect_rows(uri, rows, choices, options.columns)
     return schema, table, [*nested, *columns.unused]
@@ -224,16 +218,6 @@ def _numbering(
         return numbering
     base = options.label_base or 0
     return replace(numbering, base=base, known=tuple((n, i) for i, n in enumerate(names, base)))
-
-
-def _notes(schema: LabelSchema, left_out: Sequence[str], options: SourceOptions) -> Iterator[str]:
-    if left_out:
-        names = text.enumerated(left_out, _SHOWN)
-        yield f"left out, since they are objects, lists of lists or bytes: {names}"
-    if schema.columns or options.label_column:
-        yield from unlabelled_notes(options, schema)
-    else:
-        yield "there is no column besides the images, so there is no label"
 
 
 def _further_images(
@@ -286,8 +270,7 @@ def first_parquet(path: str) -> ParquetFile | None:
     for folder in tree.walk(uri, _MOST_FOLDERS):
         if folder.images:
             return None
-        for name in filter(_is_parquet, folder.files):
-            first = posixpath.join(folder.path, name)
+        for first in folder.of_kind(heads.PARQUET_ENDING):
             return ParquetFile(first, first[len(uri.rstrip("/")) + 1 :])
     return None
 
@@ -324,11 +307,11 @@ def splits_of(names: Sequence[str]) -> Mapping[str, str]:
     """
     splits = {}
     for name in names:
-        folders = reversed(name[: -len(heads.PARQUET_ENDING)].split("/"))
+        folders = reversed(posixpath.splitext(name)[0].split("/"))
         splits[name] = next(filter(None, map(named_split, folders)), "")
     if any(splits.values()):
         for name in names:
-            part = _PART.fullmatch(posixpath.basename(name[: -len(heads.PARQUET_ENDING)]))
+            part = _PART.fullmatch(posixpath.splitext(posixpath.basename(name))[0])
             splits[name] = splits[name] or (part[1] if part else "")
     return splits
 
@@ -373,14 +356,10 @@ def name_classes(fields: dict[str, Any], classes: Mapping[str, tuple[str, ...]],
     problem = ""
     for column, names in classes.items():
         outer, _, member = column.partition(".")
-        owners: list[Any] = [fields]
-        if outer == OBJECTS_COLUMN and member:
-            objects = fields.get(outer)
-            owners = objects if isinstance(objects, list) else [objects]
-        may_lack = column != label and "." not in column
-        for owner in owners:
+        inside = fields.get(outer) if member else fields
+        name, may_lack = member or column, column != label and not member
+        for owner in inside if isinstance(inside, list) else [inside]:
             if isinstance(owner, dict):
-                name = member or column
                 owner[name], wrong = _named(owner.get(name), names, may_lack)
                 problem = problem or (wrong and f"column {column!r}: {wrong}")
     return problem
@@ -443,9 +422,8 @@ class ParquetReader:
         except errors.LabelTableError as error:
             raise ContainerError(str(error)) from error
         except (OSError, errors.OutputError) as error:
-            raise ContainerError(
-                f"{uri} cannot be read, or not be unpacked to {unpack_to}: {reason_of(error)}"
-            ) from error
+            fault = f"cannot be read, or not be unpacked to {unpack_to}: {reason_of(error)}"
+            raise ContainerError(f"{uri} {fault}") from error
         yield from itertools.chain.from_iterable(outcomes)
 
     def _check(self, columns: ParquetColumns, uri: str) -> None:

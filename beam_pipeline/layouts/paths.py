@@ -6,6 +6,7 @@ import glob
 import itertools
 import os
 import posixpath
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -33,16 +34,11 @@ def image_roots(
     Raises:
       UsageError: a path does not exist, or one root is inside another.
     """
-    patterns: dict[str, list[str]] = {}
-    whole: set[str] = set()
+    patterns: dict[str, set[str]] = defaultdict(set)
     archives, remaining = archive_roots(paths)
     for path in remaining:
         root, pattern = root_and_pattern(path, option)
-        patterns.setdefault(root, [])
-        if pattern:
-            patterns[root].append(pattern)
-        else:
-            whole.add(root)
+        patterns[root].add(pattern)
     for inner, outer in itertools.permutations(patterns, 2):
         if inner.startswith(outer.rstrip("/") + "/"):
             raise UsageError(
@@ -50,7 +46,7 @@ def image_roots(
                 "name only one of the two, or patterns below the same folder"
             )
     folders = (
-        ImageRoot(root, () if root in whole else tuple(sorted(set(globs))), label_uris)
+        ImageRoot(root, () if "" in globs else tuple(sorted(globs)), label_uris)
         for root, globs in sorted(patterns.items())
     )
     return (*folders, *archives)
@@ -79,6 +75,13 @@ def root_and_pattern(path: str, option: str) -> tuple[str, str]:
     return root, pattern
 
 
+def path_in(folder: str, path: str) -> str:
+    """A path in a folder, or an absolute one, without `..`."""
+    uri = path if is_remote(path) or posixpath.isabs(path) else files.join(folder, path)
+    scheme, mark, below = uri.rpartition("://")
+    return f"{scheme}{mark}{posixpath.normpath(below)}" if "/." in uri or not mark else uri
+
+
 def label_files(paths: Sequence[str], option: str = "--labels") -> list[str]:
     """Returns the URIs of the files in an option's paths and globs, sorted, without repetitions.
 
@@ -90,9 +93,8 @@ def label_files(paths: Sequence[str], option: str = "--labels") -> list[str]:
         matches = _matches(files.canonical(path))
         if not matches:
             raise UsageError(f"{option} {path}: no such file")
-        for match in matches:
-            if not is_remote(match) and os.path.isdir(match):
-                raise UsageError(f"{option} {path}: {match} is a folder; expected a CSV file")
+        if folders := [uri for uri in matches if not is_remote(uri) and os.path.isdir(uri)]:
+            raise UsageError(f"{option} {path}: {folders[0]} is a folder; expected a CSV file")
         uris.update(matches)
     return sorted(uris)
 
@@ -103,14 +105,11 @@ def matching_files(uri: str) -> list[str]:
 
 
 def _matches(uri: str) -> list[str]:
-    """The URIs of the files that a path or glob names; a bucket is asked for globs only."""
-    if is_remote(uri):
-        return remote_matches(uri) if has_glob(uri) else [uri]
-    return [uri] if os.path.lexists(uri) else glob.glob(uri, recursive=True)
-
-
-def remote_matches(uri: str) -> list[str]:
-    """The URIs of the files that a glob in a bucket names. Raises OSError."""
+    """The URIs of the files that a path or glob names; a bucket is asked for globs only. Raises OSError."""
+    if not is_remote(uri):
+        return [uri] if os.path.lexists(uri) else glob.glob(uri, recursive=True)
+    if not has_glob(uri):
+        return [uri]
     root, pattern = split_pattern(uri)
     matcher = glob_regex(pattern)
     names = (file.name for file in files.list_files(root))
@@ -132,15 +131,11 @@ def expanded(paths: Sequence[str]) -> tuple[str, ...]:
     Raises:
       UsageError: a pattern represents too many paths.
     """
-    return tuple(
-        name
-        for path in paths
-        for name in (
-            [path]
-            if "{" not in path or (not is_remote(path) and os.path.lexists(files.canonical(path)))
-            else expand_braces(path)
-        )
-    )
+    names: list[str] = []
+    for path in paths:
+        exists = not is_remote(path) and os.path.lexists(files.canonical(path))
+        names += [path] if exists else expand_braces(path)
+    return tuple(names)
 
 
 def archive_roots(paths: Sequence[str]) -> tuple[tuple[ImageRoot, ...], tuple[str, ...]]:
@@ -153,12 +148,8 @@ def archive_roots(paths: Sequence[str]) -> tuple[tuple[ImageRoot, ...], tuple[st
     Raises:
       UsageError: an archive does not exist, is compressed as a whole, or is called as another is.
     """
-    name_of: dict[str, str] = {}
-    remaining: list[str] = []
-    for path in paths:
-        archives = _archives(path)
-        name_of.update(archives)
-        remaining += [] if archives else [path]
+    named = {path: _archives(path) for path in paths}
+    name_of = {uri: name for archives in named.values() for uri, name in archives.items()}
     by_name: dict[str, str] = {}
     for uri, name in sorted(name_of.items()):
         if by_name.setdefault(name, uri) != uri:
@@ -170,16 +161,21 @@ def archive_roots(paths: Sequence[str]) -> tuple[tuple[ImageRoot, ...], tuple[st
     if len(members) > 1 and all(len(archive.said_splits) == 1 for archive in members):
         members = [archive._replace(split=min(archive.said_splits)) for archive in members]
     roots = zip(sorted(name_of), members, strict=True)
-    return tuple(ImageRoot(uri, archive=member) for uri, member in roots), tuple(remaining)
+    remaining = tuple(path for path, archives in named.items() if not archives)
+    return tuple(ImageRoot(uri, archive=member) for uri, member in roots), remaining
 
 
 def _archives(path: str) -> dict[str, str]:
-    """URI -> name of the archives that a path or glob names; empty if it names none."""
+    """URI -> name of the archives that a path or glob names, or that are all that a folder contains; else empty."""
     uri = files.canonical(path)
     if scheme_of(uri) in KINDS:
         raise UsageError(f"--images {path}: name the archive itself, not a member of it")
     if not is_remote(uri) and os.path.isdir(uri):
-        return _folder_of_archives(uri)
+        names = names_in(uri)
+        extension_of = {name: posixpath.splitext(name)[1].lower() for name in names.files}
+        if names.images or names.folders or "" in extension_of.values():
+            return {}
+        return {files.join(uri, name): name for name, e in extension_of.items() if e[1:] in KINDS}
     if not archive_kind(uri):
         return {}
     matches = matching_files(uri)
@@ -189,22 +185,12 @@ def _archives(path: str) -> dict[str, str]:
     return {match: match[len(folder.rstrip("/")) + 1 :] for match in matches}
 
 
-def _folder_of_archives(folder: str) -> dict[str, str]:
-    """URI -> name of the archives in a folder that contains no images and no folders; else empty."""
-    names = names_in(folder)
-    extension_of = {name: posixpath.splitext(name)[1].lower() for name in names.files}
-    if names.images or names.folders or "" in extension_of.values():
-        return {}
-    return {files.join(folder, name): name for name, e in extension_of.items() if e[1:] in KINDS}
-
-
 def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:
     """Notes for the user on how archives are understood, a sentence each."""
     archives = [root.archive for root in roots if root.archive]
     yield from split_notes({archive.name: archive.split for archive in archives}, "archives")
-    top = next((archive.top for archive in archives if archive.top), "")
-    if top:
-        yield f"everything is in {top}, which is part of no class"
+    if tops := [archive.top for archive in archives if archive.top]:
+        yield f"everything is in {tops[0]}, which is part of no class"
 
 
 def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[questions.Question]:
@@ -217,11 +203,11 @@ def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[questions.Question
 
 def split_notes(splits: Mapping[str, str], noun: str) -> Iterator[str]:
     """A note for the user on the splits in the names of files: name -> split, or empty."""
-    by_split: dict[str, list[str]] = {}
-    for name, split in sorted(splits.items(), key=lambda item: item[1]):
-        by_split.setdefault(split, []).append(name)
-    each = (f"{s} ({text.enumerated(names, _EXAMPLES)})" for s, names in by_split.items() if s)
-    if any(by_split):
+    by_split: dict[str, list[str]] = defaultdict(list)
+    for name, split in splits.items():
+        by_split[split].append(name)
+    each = [f"{s} ({text.enumerated(by_split[s], _EXAMPLES)})" for s in sorted(by_split) if s]
+    if each:
         yield f"the names of the {noun} contain their splits: {', '.join(each)}; --splits overrides them"
 
 
@@ -235,17 +221,14 @@ def split_questions(
       noun: the files.
       in_names: all splits in names, also those beside another in the same name.
     """
-    named = [name for name, split in splits.items() if split]
-    unnamed = [name for name, split in splits.items() if not split]
+    named = text.enumerated([name for name, split in splits.items() if split], _EXAMPLES)
+    unnamed = text.enumerated([name for name, split in splits.items() if not split], _EXAMPLES)
     if unnamed and len(splits) > 1 and {*splits.values(), *in_names} - {"", DEFAULT_SPLIT}:
-        which = text.enumerated(unnamed, _EXAMPLES)
-        yield questions.Question(
-            f"splits_of_{noun}",
-            f"{text.enumerated(named, _EXAMPLES)} name a split, and {which} no single one."
-            if named
-            else f"None names a single split: {which}.",
-            f"Rename them, or name the {noun} of one split and give --splits train=1.",
-        )
+        reason = f"None names a single split: {unnamed}."
+        if named:
+            reason = f"{named} name a split, and {unnamed} no single one."
+        advice = f"Rename them, or name the {noun} of one split and give --splits train=1."
+        yield questions.Question(f"splits_of_{noun}", reason, advice)
 
 
 def first_entries(roots: Sequence[ImageRoot]) -> Sequence[tuple[ImageRoot, Entry]]:
@@ -259,8 +242,7 @@ def first_entries(roots: Sequence[ImageRoot]) -> Sequence[tuple[ImageRoot, Entry
 
 def _first_entries(roots: Sequence[ImageRoot]) -> Iterator[tuple[ImageRoot, Entry]]:
     left = LOOKED_AT
-    ends = list(dict.fromkeys((*roots[:1], *roots[-1:], *roots)))
-    for number, root in enumerate(ends):
+    for number, root in enumerate(dict.fromkeys((*roots[:1], *roots[-1:], *roots))):
         assert root.archive
         remote = is_remote(root.uri)
         if left <= 0 or (remote and number >= _FEW_ARCHIVES):

@@ -6,7 +6,7 @@ README.md in this folder shows how to add one, here or in a package of your own.
 from __future__ import annotations
 
 import difflib
-import importlib
+import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -69,8 +69,7 @@ def layout_named(name: str) -> Layout:
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise UsageError(f"--layout is {name!r}, expected one of {', '.join(names)}{hint}")
-    module, _, attribute = LAYOUTS[name].partition(":")
-    layout: Layout = getattr(importlib.import_module(module), attribute)()
+    layout: Layout = pkgutil.resolve_name(LAYOUTS[name])()
     return layout
 
 

@@ -21,7 +21,6 @@ from beam_pipeline.layouts.paths import LOOKED_AT, first_entries
 from beam_pipeline.layouts.tree import MOST_IMAGES, names_in
 from beam_pipeline.storage.listing import MemberFilter
 
-_TAB = "\t"
 _MOST_FOLDERS, _MOST_REMOTE = 64, 8  # whose names are read
 
 
@@ -144,12 +143,10 @@ def _role_of_level(level: int, names: Sequence[str], tree: _Tree, source: layout
         has_split = 2 * with_split > len(meanings)
         parts = max(map(len, tree.paths)) - has_split
         if has_split and not level:
-            return (
-                roles.SPLIT if with_split == len(meanings) else f"{roles.SPLIT}, else {roles.CLASS}"
-            )
-        return (
-            roles.CLASS if parts == 1 else f"{roles.CLASS}, part {level + 1 - has_split} of {parts}"
-        )
+            some_class = f", else {roles.CLASS}" if with_split < len(meanings) else ""
+            return roles.SPLIT + some_class
+        part = f", part {level + 1 - has_split} of {parts}" if parts > 1 else ""
+        return roles.CLASS + part
     if lower <= folders.SPLIT_NAMES.keys() and not (source.tables and level):
         return roles.SPLIT
     if lower <= path_roles.IMAGES | path_roles.MASKS:
@@ -169,18 +166,14 @@ def _role_of_level(level: int, names: Sequence[str], tree: _Tree, source: layout
 def _file_rows(images: _Tree, labels: _Tree, source: layout.Source) -> Iterator[roles.RoleRow]:
     """A row for each kind of file: images, files of labels, and others."""
     named = getattr(source.labels, "files", ())
-    role = (
-        "images and labels" if isinstance(source.labels, layout.ContainerLabels) else roles.LABELS
-    )
-    used_as = (
-        f"{source.labels.noun}s" if isinstance(source.labels, layout.ListedLabels) else roles.LABELS
-    )
+    used_as = f"{getattr(source.labels, 'noun', 'label')}s"
+    with_images = isinstance(source.labels, layout.ContainerLabels)
     formats = {table.uri: _format_of(table) for table in source.tables}
     by_kind: dict[tuple[str, str], list[str]] = defaultdict(list)
     for uri in named:
         by_kind[_extension(uri), formats.get(uri, "files")].append(posixpath.basename(uri))
     for (subject, kind), names in by_kind.items():
-        yield roles.role_row(subject, kind, names, role)
+        yield roles.role_row(subject, kind, names, "images and labels" if with_images else used_as)
     rows: dict[tuple[str, str], roles.RoleRow] = {}
     for tree in (images, labels):
         for uri, name, count, listed in tree.files:
@@ -201,8 +194,7 @@ def _extension(name: str) -> str:
 
 
 def _format_of(table: table_rows.LabelTable) -> str:
-    kind, separator = table.format.value, table.delimiter
-    if separator:
-        kind += f" with {'tab' if separator == _TAB else repr(separator)} between cells"
+    separator = "tab" if table.delimiter == "\t" else repr(table.delimiter)
+    cells = f" with {separator} between cells" if table.delimiter else ""
     encoding = table_rows.ENCODING_NAMES.get(table.encoding, table.encoding)
-    return f"{kind}, in {encoding}" if encoding else kind
+    return table.format.value + cells + (f", in {encoding}" if encoding else "")

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, cycle, groupby, islice, product
 from typing import Any, BinaryIO
@@ -74,7 +75,7 @@ class Cvat(image_records.RecordLayout):
         subset = entry.values["subset"]
         is_split = references.SPLIT_NAME.fullmatch(subset) and subset.lower() != "default"
         split = SPLIT_NAMES.get(subset.lower(), subset if is_split else "")
-        return entries.labelled(shapes, self._object, "shape", fields, size, split)
+        return Labelled(*entries.objects_of(shapes, self._object, "shape"), fields, size, split)
 
     def _object(self, shape: Element) -> LabelledObject | str:
         if shape.tag in self.left_out:
@@ -176,9 +177,9 @@ class Via(image_records.RecordLayout):
         for uri in uris:
             with opened(uri) as file:
                 for _, entry in islice(self.entries(file, uri), _LOOKED_AT):
-                    regions = entry.get("regions") if isinstance(entry, dict) else ()
-                    for region in regions.values() if isinstance(regions, dict) else regions or ():
-                        there.update(_attributes(members(region, _REGION)))
+                    with suppress(BadLabelError):  # reported by the job
+                        for region in _regions(entry):
+                            there.update(_attributes(members(region, _REGION)))
         usual = [name for name in there if name.lower() in _USUAL]
         names = usual if len(usual) == 1 else sorted(there)
         if options.label_column in there:
@@ -202,15 +203,12 @@ class Via(image_records.RecordLayout):
         return entries.text_at(entry, "filename")
 
     def labelled(self, entry: Any) -> Labelled:
-        given, count = entry.get("regions"), entry.get(_COUNT)
-        regions = (
-            [*given.values()] if isinstance(given, dict) else entries.list_at(entry, "regions")
-        )
+        regions, count = _regions(entry), entry.get(_COUNT)
         if count is not None and count != str(len(regions)):
             rows = f"the image has {len(regions)} rows one after the other"
             raise BadLabelError(f"{_COUNT} is {excerpt(count)}, but {rows}")
         fields = _attributes(members(entry, _FILE))
-        return entries.labelled(regions, self._object, "region", fields)
+        return Labelled(*entries.objects_of(regions, self._object, "region"), fields)
 
     def _object(self, region: Any) -> LabelledObject | str:
         shape = entries.mapping_at(region, "shape_attributes")
@@ -230,12 +228,17 @@ class Via(image_records.RecordLayout):
             xs, ys = (entries.numbers(shape.get(f"all_points_{axis}"), "numbers") for axis in "xy")
             if len(xs) != len(ys):
                 raise BadLabelError(f"a polygon of {len(xs)} x and {len(ys)} y")
-            place = entries.outlined(
-                [value for point in zip(xs, ys, strict=True) for value in point]
-            )
+            points = zip(xs, ys, strict=True)
+            place = entries.outlined([side for point in points for side in point])
         else:
             raise BadLabelError(f"{excerpt(shape)}: expected the shape of a rect or polygon")
         return LabelledObject(label, *place, attributes)
+
+
+def _regions(entry: Any) -> list[Any]:
+    """The regions of an image, which VIA 1 has in an object. Raises BadLabelError."""
+    regions = members(entry, "regions")
+    return [*regions.values()] if isinstance(regions, dict) else entries.list_at(entry, "regions")
 
 
 def _via_rows(file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
@@ -308,8 +311,7 @@ class LabelMe(image_records.ImageFileLayout):
             raise BadLabelError(f"{excerpt(entry)}: expected an object with a list of shapes")
         size = entries.size_of(entry.get("imageWidth"), entry.get("imageHeight"))
         flags = [name for name, is_set in entries.mapping_at(entry, "flags").items() if is_set]
-        fields = {"flags": flags} if flags else {}
-        return entries.labelled(shapes, self._object, "shape", fields, size)
+        return Labelled(*entries.objects_of(shapes, self._object, "shape"), {"flags": flags}, size)
 
     def _object(self, shape: Any) -> LabelledObject | str:
         kind = str(members(shape, "shape_type") or "polygon")
@@ -391,8 +393,7 @@ class Supervisely(image_records.ImageFileLayout):
                 by.setdefault(name, {**entry, "objects": [], "tags": []})[kind].append(each)
         pairs = combinations([self._stated(each) for each in by.values() if len(by) > 1], 2)
         if (self.annotator and by) or any(map(_overlap, pairs)):
-            opinions = [entries.opinion_of(*each) for each in by.items()]
-            return entries.agreed(opinions, self._stated, "annotations", self.annotator)
+            return entries.agreed(by.items(), self._stated, "annotations", self.annotator)
         return self._stated(entry)
 
     def _stated(self, entry: Any) -> Labelled:
@@ -400,7 +401,7 @@ class Supervisely(image_records.ImageFileLayout):
         fields: dict[str, list[Any]] = {}
         for name, value in _tags(entry):
             fields.setdefault("tags" if value is None else name, []).append(value or name)
-        return entries.labelled(entry["objects"], self._object, "object", fields, size)
+        return Labelled(*entries.objects_of(entry["objects"], self._object, "object"), fields, size)
 
     def _object(self, each: Any) -> LabelledObject | str:
         kind, label = entries.text_at(each, "geometryType"), entries.text_at(each, "classTitle")
@@ -440,13 +441,12 @@ def _overlap(people: tuple[Labelled, Labelled]) -> bool:
 
 def _data_sets(path: str) -> list[str]:
     """The folders in a path with images and label files, also nested ones; none unless the first ones have them."""
-    root = files.canonical(path) if path.strip() else ""
-    below = tree.subfolders(root) if root else []
-    if not any(map(_is_data_set, (root, *below[:5]))):
+    root = files.canonical(path)
+    folders = (root, *tree.subfolders(root))
+    if not any(map(_is_data_set, folders[:6])):
         return []
-    data_sets = [folder for folder in (root, *below) if _is_data_set(folder)]
-    nested = [_data_sets(f"{folder}/datasets") for folder in data_sets]
-    return [*data_sets, *(folder for folders in nested for folder in folders)]
+    data_sets = [*filter(_is_data_set, folders)]
+    return [*data_sets, *(inner for each in data_sets for inner in _data_sets(f"{each}/datasets"))]
 
 
 def _is_data_set(folder: str) -> bool:

@@ -155,7 +155,7 @@ class Table:
         if schema.class_by_folder and options.split_by == FOLDER:
             doubts.append(class_folders.WHOLE_CLASSES)
         reader = TableReader(tables, schema, copies, class_names)
-        source = _source(self.name, options, reader, roots, (*schema.notes, *copies.notes))
+        source = _source(self.name, options, reader, roots)
         if of_folders:
             source = replace(source, labels=_of_folders(source.labels, names, roots))
             doubts = []
@@ -214,9 +214,9 @@ class ImageFolder:
         choices = replace(options, label_needed=False)
         schema, tables = _inspected(choices, [head(uri) for uri in folder_of])
         tables = tuple(replace(table, folder=folder_of[table.uri]) for table in tables)
-        notes = (*schema.notes, *unlabelled_notes(options, schema))
         roots = image_roots(options.images, frozenset(folder_of))
-        return _source(self.name, options, TableReader(tables, schema), roots, notes)
+        source = _source(self.name, options, TableReader(tables, schema), roots)
+        return replace(source, notes=(*source.notes, *unlabelled_notes(options, schema)))
 
 
 def _metadata_in(path: str) -> list[tuple[str, str]]:
@@ -245,9 +245,8 @@ def _reason(path: str, options: SourceOptions) -> str:
         beginning, names = first_line(uri), []
         with suppress(LabelTableError):  # reported when the file is opened
             if beginning:
-                names = [
-                    *filter(None, table_rows.head_rows(beginning, inspect_file(beginning)).columns)
-                ]
+                rows = table_rows.head_rows(beginning, inspect_file(beginning))
+                names = [*filter(None, rows.columns)]
         if not names:
             return reason
         columns = [options.key_column] if options.key_column in names else path_columns(names)
@@ -268,11 +267,7 @@ def _inspected(
 
 
 def _source(
-    layout: str,
-    options: SourceOptions,
-    reader: TableReader,
-    roots: tuple[ImageRoot, ...],
-    notes: tuple[str, ...],
+    layout: str, options: SourceOptions, reader: TableReader, roots: tuple[ImageRoot, ...]
 ) -> Source:
     """The source of tables, whose rows are samples, or labels of the image that they name.
 
@@ -308,7 +303,7 @@ def _source(
         ),
         examples=LabelledImages(columns, rows=by_rows, imageless=keeps),
         numbering=table_numbering(options, schema),
-        notes=notes,
+        notes=(*schema.notes, *reader.copies.notes),
         questions=schema.questions,
         tables=reader.tables,
         roles=schema.roles,
@@ -322,6 +317,8 @@ def unlabelled_notes(options: SourceOptions, schema: LabelSchema) -> Iterator[st
         yield (
             f"no column is called {', '.join(LABEL_NAMES)}, so there is no label but the features "
             f"{features}; --label_column NAME makes a column the label"
+            if features
+            else "there is no column besides the images, so there is no label"
         )
 
 
@@ -331,24 +328,19 @@ def with_splits_of_files(source: Source) -> Source:
     Raises:
       UsageError: a name lacks it, rows have it themselves, or the labels are not tables.
     """
-    reader, problem, tables = _table_reader(source), "", tuple[table_rows.LabelTable, ...]()
-    if reader is None:
-        problem = (
-            f" means nothing for the layout {source.layout}; it is for tables named with --labels"
-        )
-    elif reader.schema.split_column:
-        column = repr(reader.schema.split_column)
-        problem = f": the column {column} contains the split of each row; leave the option out"
-    else:
-        splits = [(table, _split_of(table.uri, capitals=True)) for table in reader.tables]
-        tables = tuple(replace(table, split=split) for table, split in splits)
-        if unclear := [table.uri for table, split in splits if not split]:
-            expected = "expected names such as train.csv, labels_val.csv and test.csv"
-            problem = f": the name of {unclear[0]} contains no split, or several; {expected}"
-    if problem or reader is None:
-        raise UsageError(f"--splits label_files{problem}")
-    assert isinstance(source.labels, FileLabels)
-    labels = replace(source.labels, reader=replace(reader, tables=tables))
+    option, reader, labels = "--splits label_files", _table_reader(source), source.labels
+    if reader is None or not isinstance(labels, FileLabels):
+        given = f"means nothing for the layout {source.layout}"
+        raise UsageError(f"{option} {given}; it is for tables named with --labels")
+    if reader.schema.split_column:
+        column = f"the column {reader.schema.split_column!r} contains the split of each row"
+        raise UsageError(f"{option}: {column}; leave the option out")
+    tables = tuple(replace(t, split=_split_of(t.uri, capitals=True)) for t in reader.tables)
+    if unclear := [table.uri for table in tables if not table.split]:
+        expected = "expected names such as train.csv, labels_val.csv and test.csv"
+        problem = f"the name of {unclear[0]} contains no split, or several"
+        raise UsageError(f"{option}: {problem}; {expected}")
+    labels = replace(labels, reader=replace(reader, tables=tables))
     return replace(source, labels=labels, tables=tables)
 
 
@@ -436,7 +428,8 @@ def _unused_folders(
             or any(_agrees(pairs, column) for column in map(rows.cells, rows.columns))
         ):
             continue
-        advice, answer = "If they are the classes, and the table is of no use:", _BY_FOLDER
+        advice = "If they are the classes, and the table is of no use:"
+        answer: dict[str, Any] = {"labels": (), "layout": "class_folders"}
         if len({*map(named_split, names)} - {""}) > 1:
             advice, answer = "If they are splits, write them in a column called split.", {}
             above = {"/".join(path[:level]) for path in paths if len(path) > level}
@@ -452,9 +445,6 @@ def _unused_folders(
             (("To ignore them:", keep),) if answer else (),
         )
         return
-
-
-_BY_FOLDER: Mapping[str, Any] = {"labels": (), "layout": "class_folders"}
 
 
 def _other_keys(

@@ -7,7 +7,6 @@ the listing continues after it.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import os
@@ -100,8 +99,7 @@ def once(key: Hashable, read: Callable[[], _Value]) -> _Value:
 
 def remember(root: str, names: Sequence[str]) -> Folder:
     """Remembers the files in an archive as if it were a folder, while `remembered` is in force; returns it."""
-    shown = sorted({name for name in names if not _HIDDEN.search(name)})
-    folders = _by_folder(root, shown)
+    folders = _by_folder(root, sorted({name for name in names if not _HIDDEN.search(name)}))
     if (known := _remembered.get()) is not None:
         known.update(folders)
     return folders[root]
@@ -183,22 +181,9 @@ def homes(name: str, uri: str, places: Sequence[str]) -> list[str]:
     return []
 
 
-def files_of(folder: str, suffix: str) -> list[str]:
-    """Returns the sorted URIs of the files in a folder with a suffix, in any case.
-
-    Args:
-      folder: the folder; one that does not exist or cannot be read counts as empty.
-      suffix: an extension in lower case that is not an image's.
-    """
-    return names_in(folder).of_kind(suffix)
-
-
 def stems_of(folder: str, suffix: str) -> list[str]:
-    """Returns the sorted names of all of these files, without extension. Raises OSError for a bucket."""
-    if is_remote(folder):
-        names = [name for name in files.list_folder(folder) if "/" not in name and name[:1] != "."]
-    else:
-        names = list(names_in(folder).files)
+    """Returns the sorted names of all files with a suffix in a folder, without it. Raises OSError."""
+    names = (name for name in files.list_folder(folder) if "/" not in name and name[:1] != ".")
     return [name[: -len(suffix)] for name in names if name.lower().endswith(suffix)]
 
 
@@ -231,7 +216,7 @@ def _local(folder: str) -> Folder:
     other_files: list[str] = []
     folders: list[str] = []
     # What cannot be read is reported by the listing of the images.
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+    with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             name = entry.name
             if name.startswith(".") or name == MACOS_FOLDER:
@@ -249,17 +234,16 @@ def _remote(folder: str) -> Folder:
     state = _remembered.get()
     if _is_whole(folder) or not _may_ask():
         return Folder(folder)
-    pages: list[Sequence[str]] = []
+    names: set[str] = set()
     whole = False
     with suppress(Exception):  # reported by the listing of the images
-        for page, is_rest in _pages(folder):
-            pages.append(page)
-            whole = is_rest
-    names = _by_folder(folder, sorted({name for page in pages for name in page}))
+        for page, whole in _pages(folder):  # noqa: B007, after the last one
+            names.update(page)
+    folders = _by_folder(folder, sorted(names))
     if whole and state is not None:
-        state.update(names)
+        state.update(folders)
         state.setdefault(_WHOLE, []).append(folder)
-    return names.get(folder, Folder(folder))
+    return folders[folder]
 
 
 def _is_whole(folder: str) -> bool:
@@ -298,21 +282,21 @@ def _pages(folder: str) -> Iterator[tuple[Sequence[str], bool]]:
 
 def _by_folder(root: str, names: Sequence[str]) -> dict[str, Folder]:
     """Folder -> the names in it, for a folder and those below it."""
-    files_in: dict[str, list[str]] = {root: []}
-    folders_in: dict[str, dict[str, None]] = {}
+    inside: dict[str, tuple[list[str], dict[str, None]]] = {root: ([], {})}
     for name in names:
         folder = root
         *above, last = name.split("/")
         for part in above:
-            folders_in.setdefault(folder, {})[f"{folder}/{part}"] = None
+            inside[folder][1][f"{folder}/{part}"] = None
             folder = f"{folder}/{part}"
-        files_in.setdefault(folder, []).append(last)
+            inside.setdefault(folder, ([], {}))
+        inside[folder][0].append(last)
     return {
         folder: Folder(
             folder,
-            tuple(list(filter(_is_image, files_in.get(folder, ())))[:MOST_IMAGES]),
-            tuple(name for name in files_in.get(folder, ()) if not _is_image(name)),
-            tuple(folders_in.get(folder, ())),
+            tuple(list(filter(_is_image, every))[:MOST_IMAGES]),
+            tuple(itertools.filterfalse(_is_image, every)),
+            tuple(folders),
         )
-        for folder in {**files_in, **folders_in}
+        for folder, (every, folders) in inside.items()
     }

@@ -70,14 +70,11 @@ class VocFormat(label_files.LabelFormat):
 
 def _size(element: entries.Element) -> Size | None:
     sides = {side.tag: side.text for side in element.inside}
+    texts = (sides.get("width", ""), sides.get("height", ""))
     try:
-        width, height = (
-            int(cells.parse_number(sides.get(side, ""), schema.ColumnKind.FLOAT))
-            for side in ("width", "height")
-        )
+        return entries.size_of(*(cells.parse_number(t, schema.ColumnKind.FLOAT) for t in texts))
     except ValueError:
         return None
-    return (width, height) if width > 0 and height > 0 else None
 
 
 def _values(element: entries.Element, where: str) -> tuple[Any, ...]:
@@ -130,7 +127,7 @@ class Voc(label_files.FolderLayout):
         "annotations/, or .xml files beside the images"
     )
     format = VocFormat()
-    pattern, suffix = "**/*.[xX][mM][lL]", ".xml"
+    suffix = ".xml"
     listed = LISTED
     same_names = "VOC2012 contains all that VOC2008 to VOC2011 contain; name only one of these, or convert each folder on its own"
 
@@ -145,13 +142,9 @@ class Voc(label_files.FolderLayout):
         if posixpath.basename(uri).lower() in tree.IMAGE_FOLDERS and not self.first_files(uri):
             uri = posixpath.dirname(uri)
         if labels := self._annotation_folder(uri):
-            below = tree.subfolders(uri)
-            images = [path for path in below if posixpath.basename(path).lower() == "images"][:1]
-            images = images or [
-                folder
-                for folder in below
-                if any(tree.names_in(place).images for place in (folder, *tree.subfolders(folder)))
-            ]
+            here = tree.names_in(uri)
+            images = [f for f in here.folders if posixpath.basename(f).lower() == "images"][:1]
+            images = images or tree.folders_with_images(here, levels=2)
             if len(images) == 1:
                 return [label_files.FolderPair(images[0], labels)]
         return [label_files.FolderPair(uri, uri)] if self.first_files(uri) else []

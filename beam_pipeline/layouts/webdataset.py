@@ -263,9 +263,8 @@ class WebDatasetReader:
         """
         (root,) = (archive for archive in self.archives if archive.uri == uri)
         names = array("q")  # hashes; one that is there twice has files in several places
-        outcomes: Sequence[Iterable[SampleRef | DeadLetter]] = layout.held(
-            self._outcomes_of(root, names, frozenset())
-        )
+        first = self._outcomes_of(root, names, frozenset())
+        outcomes: Sequence[Iterable[SampleRef | DeadLetter]] = layout.held(first)
         scattered = {a for a, b in pairwise(sorted(names)) if a == b}
         if scattered:
             outcomes = [self._outcomes_of(root, names, scattered)]
@@ -347,11 +346,9 @@ class WebDatasetReader:
         filled: list[Any] = [*values]
         for index in schema.file_columns(self.schema.columns):
             value = filled[index]
-            filled[index] = (
-                tuple(places.get(key, key) for key in value)
-                if isinstance(value, tuple)
-                else places.get(value, value)
-            )
+            keys = value if isinstance(value, tuple) else (value,)
+            located = tuple(places.get(key, key) for key in keys)
+            filled[index] = located if isinstance(value, tuple) else located[0]
         return tuple(filled)
 
 
@@ -364,8 +361,6 @@ class WebDataset:
 
     def recognise(self, options: layout.SourceOptions) -> str:
         """Archives; the first contains a .cls, .txt or .json beside an image."""
-        if not all(path.strip() for path in options.images):
-            return ""
         archives, unusable = archive_roots(options.images)
         if unusable or not archives:
             return ""
@@ -388,10 +383,8 @@ class WebDataset:
         """
         archives, unusable = archive_roots(options.images)
         if unusable or not archives:
-            typed = ", ".join(unusable) or "nothing"
-            raise errors.UsageError(
-                f"--layout {self.name} reads archives (.tar, .zip), not {typed}"
-            )
+            typed = f"not {', '.join(unusable) or 'nothing'}"
+            raise errors.UsageError(f"--layout {self.name} reads archives (.tar, .zip), {typed}")
         given = [n for n, kind in options.columns.items() if kind in _FILES_OR_SKIP]
         skipped = frozenset(n for n in given if options.columns[n] == schema.SKIP_KIND)
         first, ignored = _beginnings(archives, skipped)
@@ -475,10 +468,9 @@ def _image_among(
     typed, questions = options.key_column, []
     likeliest = sorted(names, key=rank)
     if typed and (typed not in names or "" in names):
-        of = enumerated([name or "one without a name" for name in likeliest], _SHOWN)
-        raise errors.UsageError(
-            f"--key_column {typed}: the images of samples are {of or 'not several'}"
-        )
+        given = enumerated([name or "one without a name" for name in likeliest], _SHOWN)
+        images_are = f"the images of samples are {given or 'not several'}"
+        raise errors.UsageError(f"--key_column {typed}: {images_are}")
     unsteady = len(beside) > _MOST_COLUMNS and 2 * counts.total() < len(beside) * len(several)
     of_files = unsteady or (rare and "" not in names)
     if of_files and not typed:  # they are no names of columns

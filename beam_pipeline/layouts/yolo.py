@@ -21,7 +21,7 @@ import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
@@ -39,6 +39,7 @@ from beam_pipeline.storage.listing import list_local_root
 
 DETECT, SEGMENT, POSE, OBB = schema.YOLO_TASKS
 README = "readme"
+_TITLE = "label files of YOLO"
 
 _BOX = 5  # columns of a class and its box
 _CORNERS = 9  # of a class and four corners
@@ -58,10 +59,8 @@ class Yolo:
     def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises `data.yaml`, or label files with a class and fractions in each line."""
         if options.labels:
-            return label_files.reason_of_labels(
-                options.labels, _holds_labels, "label files of YOLO"
-            )
-        reasons = [_recognise(path) if path.strip() else "" for path in options.images]
+            return label_files.reason_of_labels(options.labels, _holds_labels, _TITLE)
+        reasons = [*map(_recognise, options.images)]
         return "; ".join(reasons) if all(reasons) else ""
 
     def open(self, options: layout.SourceOptions) -> layout.Source:
@@ -72,9 +71,7 @@ class Yolo:
         """
         data = yolo_data_set.DataSet()
         if options.labels:
-            typed = label_files.label_folders(
-                options.labels, yolo_data_set.LABEL_FILES, "label files of YOLO"
-            )
+            typed = label_files.label_folders(options.labels, yolo_data_set.LABEL_FILES, _TITLE)
             roots = paths.image_roots(options.images)
             data.pairs = [label_files.FolderPair("", folder.uri) for folder in typed]
             data.find_class_files([root.uri for root in roots])
@@ -85,30 +82,28 @@ class Yolo:
         lines, questions = _line_format(options, data)
         if not any(is_remote(root.uri) for root in roots):
             questions += _unlabelled_images(data, roots, options)
-        ids = tuple((name, i) for i, name in (data.names or {}).items())
-        if data.names is None:
+        ids = tuple((name, i) for i, name in data.names.items())
+        if not data.names:
             data.notes.append("nothing names the classes, so their numbers are their names")
         if lines.task == SEGMENT and not lines.masks:
             data.notes.append(
                 "of outlines, the boxes around them are written; --object_features masks adds a mask "
                 "of each object"
             )
+        splits = tuple((pair.images, pair.split) for pair in data.pairs if pair.split)
         reader = label_files.LabelFileReader(
             lines,
             tuple(label_files.Place(pair.labels, pair.images) for pair in data.pairs),
-            label_files.Splits(
-                data.listed, tuple((p.images, p.split) for p in data.pairs if p.split)
-            ),
+            label_files.Splits(data.listed, splits),
             frozenset(data.skipped),
         )
+        folders = yolo_data_set.label_roots(data.pairs)
         return layout.Source(
             layout=self.name,
             roots=roots,
-            labels=layout.FileLabels(
-                reader, folders=yolo_data_set.label_roots(data.pairs), unnamed=reader
-            ),
+            labels=layout.FileLabels(reader, folders=folders, unnamed=reader),
             examples=LabelledImages(lines.columns),
-            numbering=classes.ClassNumbering(known=ids, from_name=data.names is None),
+            numbering=classes.ClassNumbering(known=ids, from_name=not data.names),
             notes=tuple(data.notes),
             questions=tuple(questions),
         )
@@ -124,13 +119,10 @@ def _recognise(path: str) -> str:
             return f"{posixpath.basename(description.uri)} in {label_files.typed_path(uri, path)}"
     for pair in yolo_data_set.folder_pairs_in(uri):
         if _holds_labels(pair.labels):
-            images, labels = (
-                label_files.typed_path(pair.images, path),
-                label_files.typed_path(pair.labels, path),
-            )
+            images, labels = (label_files.typed_path(uri, path) for uri in pair[:2])
             if images == labels:
-                return f"label files of YOLO beside the images in {images}"
-            return f"label files of YOLO in {labels}, for the images in {images}"
+                return f"{_TITLE} beside the images in {images}"
+            return f"{_TITLE} in {labels}, for the images in {images}"
     return ""
 
 
@@ -139,7 +131,7 @@ def _recognise(path: str) -> str:
 
 def _first_labels(folder: str) -> Iterator[str]:
     """Returns the URIs of some label files of a folder, the same ones each time."""
-    yield from tree.files_of(folder, ".txt")
+    yield from tree.names_in(folder).of_kind(".txt")
     for below in tree.subfolders(folder):
         yield from _first_labels(below)
 
@@ -240,15 +232,14 @@ def _unlabelled_images(
             )
         if data.listed and pair.images and not pair.split:
             unlisted += sum(f"{pair.images}/{stem}" not in data.listed for stem in stems)
-    for number_, state in (
-        (
-            missing * are_empty,
-            "lack a label file and count as images without objects, as in Ultralytics; --unlabelled drop leaves them "
-            "out",
-        ),
-        (unlisted, f"are in no list file, so they {label_files.UNLISTED_NOTE}"),
-    ):
-        data.notes += [f"{number_} of {images} images {state}"] if number_ else []
+    if missing and are_empty:
+        data.notes.append(
+            f"{missing} of {images} images lack a label file and count as images without objects, as in Ultralytics; "
+            "--unlabelled drop leaves them out"
+        )
+    if unlisted:
+        of = f"{unlisted} of {images} images are in no list file"
+        data.notes.append(f"{of}, so they {label_files.UNLISTED_NOTE}")
 
 
 def _stems(roots: Sequence[ImageRoot]) -> set[str]:
@@ -273,7 +264,7 @@ class LineFormat(label_files.LabelFormat):
     """
 
     task: str = DETECT
-    names: Mapping[int, str] | None = None
+    names: Mapping[int, str] = field(default_factory=dict)
     keypoints: int = 0
     dimensions: int = 2
     masks: bool = False
@@ -287,7 +278,7 @@ class LineFormat(label_files.LabelFormat):
         elif self.task == POSE:
             further = schema.keypoint_columns(pixels=False)
         elif self.task == OBB:
-            further = (schema.point_column("corner", pixels=False),)
+            further = (schema.object_column("corner", schema.ColumnKind.POINT, pixels=False),)
         return (*schema.object_columns(pixels=False), *further)
 
     def skips(self, name: str) -> bool:
@@ -345,25 +336,20 @@ class LineFormat(label_files.LabelFormat):
     def _class(self, field: str) -> str:
         i = label_files.number(field, "the class")
         if i < 0 or i % 1:
-            raise label_files.BadLabelError(
-                f"the class is {field!r}, expected a whole number from 0 on"
-            )
-        if self.names is None:
-            return str(int(i))
-        if int(i) not in self.names:
+            expected = "expected a whole number from 0 on"
+            raise label_files.BadLabelError(f"the class is {field!r}, {expected}")
+        if self.names and int(i) not in self.names:
             raise label_files.BadLabelError(
                 f"class {int(i)} is not among the {len(self.names)} names, which end at "
                 f"{max(self.names)}; add its name to them"
             )
-        return self.names[int(i)]
+        return self.names.get(int(i), str(int(i)))
 
     def _keypoints(self, numbers: Sequence[float]) -> tuple[Any, ...]:
         """Returns (x, y of all points, visibility of each as in COCO, number of labelled points)."""
         step = self.dimensions
         points = [numbers[i : i + step] for i in range(0, len(numbers), step)]
-        if step == 2:  # as Ultralytics does
-            visible = [0 if min(point) < 0 else 2 for point in points]
-        else:
-            visible = [int(point[2]) for point in points]
+        visible = [int(point[2]) for point in points if step == 3]
+        visible = visible or [0 if min(point) < 0 else 2 for point in points]  # as Ultralytics
         coordinates = [value for point in points for value in point[:2]]
         return coordinates, visible, sum(flag > 0 for flag in visible)

@@ -20,8 +20,8 @@ from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import tree
-from beam_pipeline.layouts.label_files import FolderPair
-from beam_pipeline.layouts.paths import image_roots
+from beam_pipeline.layouts.label_files import FolderPair, files_pattern, give_split
+from beam_pipeline.layouts.paths import image_roots, path_in
 from beam_pipeline.storage import files
 
 YAML_SUFFIXES = (".yaml", ".yml")
@@ -29,12 +29,11 @@ USUAL_YAML = ("data.yaml", "dataset.yaml")
 CLASS_FILES = ("classes.txt", "obj.names", "_darknet.labels")
 """Files with one class name per line, as written by LabelImg, Darknet, and Roboflow for Darknet."""
 
-LABEL_FILES = "**/*.txt"
-
 _SPLITS = ("train", "val", "valid", "validation", "test")
 _LARGEST = 1 << 20  # bytes of a description
 _MOST_DIGITS = 18  # of a class number, which an int64 contains
 _IMAGES, _LABELS, _TXT = "images", "labels", ".txt"
+LABEL_FILES = files_pattern(_TXT)
 
 
 class Description(NamedTuple):
@@ -44,7 +43,7 @@ class Description(NamedTuple):
       uri: its URI.
       folder: the data set's folder, as given by `path`, or else the folder of the file.
       places: (split, folder or list file of its images, as written).
-      names: class id -> name; None if it has none.
+      names: class id -> name; empty if it has none.
       keypoints: (key points per object, values per key point); None if there are none.
       notes: notes for the user, one sentence each.
     """
@@ -52,7 +51,7 @@ class Description(NamedTuple):
     uri: str
     folder: str
     places: Sequence[tuple[str, str]]
-    names: Mapping[int, str] | None = None
+    names: Mapping[int, str]
     keypoints: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
 
@@ -64,7 +63,7 @@ class DataSet:
     Attributes:
       pairs: folders of images, each with the folder of its labels.
       listed: URI of an image, without extension -> the split whose list file names it.
-      names: class id -> name; None if no file names the classes.
+      names: class id -> name; empty if no file names the classes.
       names_from: URI of the file that names them.
       keypoints: (key points per object, values per key point); None if there are none.
       skipped: URIs of text files that may be among label files but are not label files.
@@ -73,7 +72,7 @@ class DataSet:
 
     pairs: list[FolderPair] = field(default_factory=list)
     listed: dict[str, str] = field(default_factory=dict)
-    names: Mapping[int, str] | None = None
+    names: Mapping[int, str] = field(default_factory=dict)
     names_from: str = ""
     keypoints: tuple[int, int] | None = None
     skipped: set[str] = field(default_factory=set)
@@ -85,8 +84,6 @@ class DataSet:
         Raises:
           UsageError: it is not a YOLO data set, or disagrees with another one on the classes.
         """
-        if not path.strip():
-            raise UsageError("--images: an empty path")
         base = uri = files.canonical(path)
         is_yaml = uri.lower().endswith(YAML_SUFFIXES)
         description = read_description(uri) if is_yaml else description_in(uri)
@@ -106,17 +103,22 @@ class DataSet:
                 f"beside the images, or a description such as {USUAL_YAML[0]} with names, and train, val or test. "
                 "--labels names a folder of label files elsewhere"
             )
+        names = description.names if description else {}
         if description:
-            self._name_classes(description.names, description.uri)
+            self._name_classes(names, description.uri)
             self.keypoints = description.keypoints or self.keypoints
         self.pairs += pairs
-        self.find_class_files([base])
+        self.find_class_files([base], named=bool(names))
 
-    def find_class_files(self, bases: Sequence[str]) -> None:
-        """Finds the files that name classes; the first one counts if nothing else names them.
+    def find_class_files(self, bases: Sequence[str], *, named: bool = False) -> None:
+        """Finds further files that name classes; the first one counts.
 
         Args:
           bases: folders to search, besides images and labels.
+          named: True if a description names the classes, so that none of the files counts.
+
+        Raises:
+          UsageError: it cannot be read, or disagrees with another data set.
         """
         near = [*bases]
         for pair in self.pairs:
@@ -125,18 +127,19 @@ class DataSet:
         for uri in dict.fromkeys(uris):
             if uri not in self.skipped and tree.has_file(uri):
                 self.skipped.add(uri)
-                if self.names is None or self.names_from == uri:
-                    self._name_classes(read_class_file(uri), uri)
+                if not named:
+                    named = self._name_classes(read_class_file(uri), uri)
 
-    def _name_classes(self, names: Mapping[int, str] | None, uri: str) -> None:
-        if names is None:
-            return
-        if self.names is not None and self.names != names:
+    def _name_classes(self, names: Mapping[int, str], uri: str) -> bool:
+        """Takes the names of a file, unless it is without any. Raises UsageError if others differ."""
+        if names and self.names and self.names != names:
             raise UsageError(
                 f"{self.names_from} and {uri} name the classes differently; convert the two data "
                 "sets on their own, or make the files agree"
             )
-        self.names, self.names_from = names, uri
+        if names:
+            self.names, self.names_from = names, uri
+        return bool(names)
 
     def _described_pairs(self, description: Description) -> list[FolderPair]:
         """Returns the folders in a description; adds the images in its list files.
@@ -159,17 +162,19 @@ class DataSet:
             else:
                 images = f"{uri}/{_IMAGES}" if tree.has_folder(f"{uri}/{_IMAGES}") else uri
                 pairs.append(FolderPair(images, _labels_of(images), split=split))
-                _give(splits, images, split, f"{description.uri} names {images}")
-        if not pairs:
-            raise UsageError(
-                f"{description.uri}: nothing of what it names is there: {some(missing)} in "
-                f"{description.folder}; correct its path"
-            )
-        if missing:
-            self.notes.append(
-                f"{description.uri} names {some(missing)}, which does not exist and is left out"
-            )
+                give_split(splits, images, split, f"{description.uri} names {images}")
+        self._leave_out(missing, description.uri, description.folder, everything=not pairs)
         return sorted(set(pairs))
+
+    def _leave_out(
+        self, missing: Sequence[str], uri: str, folder: str, *, everything: bool
+    ) -> None:
+        """Notes what a file names that is not there. Raises UsageError if that is everything."""
+        if missing and everything:
+            expected = f"{folder} contains nothing that it names; correct its paths"
+            raise UsageError(f"{uri} names {some(missing)}, but {expected}")
+        if missing:
+            self.notes.append(f"{uri} names {some(missing)}, which cannot be found")
 
     def _read_list(self, uri: str, split: str, bases: Sequence[str]) -> list[str]:
         """Returns the folders of the images in a list file, each once; adds the images themselves.
@@ -185,28 +190,11 @@ class DataSet:
             image = _listed_image(line.replace("\\", "/"), (posixpath.dirname(uri), *bases))
             if image:
                 folders[posixpath.dirname(image)] = None
-                _give(self.listed, posixpath.splitext(image)[0], split, f"{uri} names {line}")
+                give_split(self.listed, posixpath.splitext(image)[0], split, f"{uri} names {line}")
             else:
                 missing.append(line)
-        if lines and not folders:
-            raise UsageError(
-                f"{uri}: none of its {len(lines)} images exists, such as {lines[0]!r}, in "
-                f"{bases[0]}; correct its paths"
-            )
-        if missing:
-            self.notes.append(
-                f"{len(missing)} of {len(lines)} images in {uri}, such as {missing[0]!r}, are not there"
-            )
+        self._leave_out(missing, uri, bases[0], everything=not folders)
         return list(folders)
-
-
-def _give(splits: dict[str, str], name: str, split: str, reason: str) -> None:
-    """Gives images a split. Raises UsageError if they have another."""
-    if splits.setdefault(name, split) != split:
-        raise UsageError(
-            f"{reason} for {split}, but it is given to {splits[name]} as well; an image can be in one split only, so "
-            "leave it out of one of them"
-        )
 
 
 # --- folders and list files ----------------------------------------------------------------------
@@ -215,9 +203,9 @@ def _give(splits: dict[str, str], name: str, split: str, reason: str) -> None:
 def folder_pairs_in(uri: str) -> list[FolderPair]:
     """Finds the folders of images and labels for a folder, by the names of folders."""
     below = tree.subfolders(uri)
-    names = {posixpath.basename(folder) for folder in below}
-    if {_IMAGES, _LABELS} <= names:
-        return [FolderPair(f"{uri}/{_IMAGES}", f"{uri}/{_LABELS}")]
+    usual = FolderPair(f"{uri}/{_IMAGES}", f"{uri}/{_LABELS}")
+    if {*usual[:2]} <= {*below}:
+        return [usual]
     if _labels_of(uri) != uri and tree.has_folder(_labels_of(uri)):
         return [FolderPair(uri, _labels_of(uri))]
     pairs = [
@@ -293,14 +281,8 @@ def _resolved(entry: str, bases: Sequence[str]) -> str:
     if is_remote(entry):
         return entry.rstrip("/")
     paths = dict.fromkeys([entry, entry.removeprefix("../")])
-    uris = (_joined(folder, path) for folder in bases for path in paths)
+    uris = (path_in(folder, path) for folder in bases for path in paths)
     return next((uri for uri in uris if tree.has_folder(uri) or tree.has_file(uri)), "")
-
-
-def _joined(folder: str, path: str) -> str:
-    if is_remote(folder):
-        return f"{folder}/{posixpath.normpath(path)}"
-    return posixpath.normpath(posixpath.join(folder, path))
 
 
 def _is_list(uri: str) -> bool:
@@ -316,10 +298,8 @@ def _listed_image(line: str, bases: Sequence[str]) -> str:
     Paths are relative to the list's folder or the data set's. Darknet's lists and other
     machines begin with folders above these, which are removed one by one.
     """
-    if is_remote(line):
-        return line
-    if is_remote(bases[0]):
-        return _joined(bases[-1], line)
+    if is_remote(line) or is_remote(bases[0]):
+        return path_in(bases[-1], line)
     if line.startswith("/") and os.path.exists(line):
         return line
     parts = [part for part in line.split("/") if part not in ("", ".")]
@@ -343,10 +323,8 @@ def description_in(folder: str) -> Description | None:
         return first
     descriptions = list(filter(None, map(read_description, uris)))
     if len(descriptions) > 1:
-        raise UsageError(
-            f"{some([description.uri for description in descriptions])} each describe a data set; "
-            "name one of them with --images"
-        )
+        several = some([description.uri for description in descriptions])
+        raise UsageError(f"{several} each describe a data set; name one of them with --images")
     return next(iter(descriptions), None)
 
 
@@ -370,13 +348,12 @@ def read_description(uri: str) -> Description | None:
         value = content[key]
         entries = value if isinstance(value, list) else [value]
         if not all(isinstance(entry, str) for entry in entries):
-            raise UsageError(
-                f"{uri}: {key} is {excerpt(value)}; expected a folder or a list file of images"
-            )
+            expected = "expected a folder or a list file of images"
+            raise UsageError(f"{uri}: {key} is {excerpt(value)}; {expected}")
         places += [(SPLIT_NAMES[key], entry) for entry in entries if entry.strip()]
     if not places:
         return None
-    names = _class_names(content["names"], uri) if content.get("names") else None
+    names = _class_names(content.get("names") or [], uri)
     folder, notes = _folder(content.get("path"), uri)
     return Description(uri, folder, places, names, _keypoints(content.get("kpt_shape"), uri), notes)
 
@@ -408,9 +385,8 @@ def _class_names(given: Any, uri: str) -> dict[int, str]:
     """Checks the names of classes, a list or by their numbers. Raises UsageError."""
     names = dict(enumerate(given)) if isinstance(given, list) else given
     if not isinstance(names, dict):
-        raise UsageError(
-            f"{uri}: names is {excerpt(given)}; expected the classes, as in [cat, dog]"
-        )
+        expected = "expected the classes, as in [cat, dog]"
+        raise UsageError(f"{uri}: names is {excerpt(given)}; {expected}")
     ids: dict[str, int] = {}
     for key, name in names.items():
         problem = ""
@@ -419,9 +395,8 @@ def _class_names(given: Any, uri: str) -> dict[int, str]:
         elif not isinstance(name, str) or not name.strip() or not is_utf8(name):
             problem = f"class {key} has the name {excerpt(name)}; expected a text"
         elif ids.setdefault(name, int(key)) != int(key):
-            problem = (
-                f"classes {ids[name]} and {key} are both called {excerpt(name)}; rename one of them"
-            )
+            both = f"classes {ids[name]} and {key} are both called {excerpt(name)}"
+            problem = f"{both}; rename one of them"
         if problem:
             raise UsageError(f"{uri}: {problem}")
     return {i: name for name, i in sorted(ids.items(), key=lambda item: item[1])}
@@ -435,7 +410,6 @@ def _keypoints(value: Any, uri: str) -> tuple[int, int] | None:
     except (ValueError, TypeError):
         count = dimensions = 0
     if count < 1 or dimensions not in (2, 3):
-        raise UsageError(
-            f"{uri}: kpt_shape is {excerpt(value)}; expected [number of key points, 2 or 3]"
-        )
+        expected = "expected [number of key points, 2 or 3]"
+        raise UsageError(f"{uri}: kpt_shape is {excerpt(value)}; {expected}")
     return count, dimensions

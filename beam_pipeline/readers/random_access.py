@@ -63,15 +63,15 @@ class RandomAccess:
         dtype: str = "uint8",
     ) -> None:
         dataset = open_to_read(folder, weights)
-        self._shards = dataset.shards(split)
+        own_shards = dataset.shards(split)
         record_format = dataset.record_format
         check_jumps(record_format, dataset.path, "RandomAccess")
-        shards.check_shards(dataset, self._shards)
-        self._data = fingerprint(self._shards)
+        shards.check_shards(dataset, own_shards)
+        self._data = fingerprint(own_shards)
         self._name = f"{dataset.path!r}, {split!r}"
         options = samples.PixelOptions(image_size, channels, exact, dtype)
-        self._sampler = samples.sampler_of(dataset, self._shards, features, decode, options)
-        self._records = shards.Records(self._shards, record_format)
+        self._sampler = samples.sampler_of(dataset, own_shards, features, decode, options)
+        self._records = shards.Records(own_shards, record_format)
 
     def __len__(self) -> int:
         return self._records.total
@@ -90,21 +90,19 @@ class RandomAccess:
         if isinstance(index, slice):
             return self.__getitems__(range(*index.indices(len(self))))
         try:
-            number = operator.index(index)
+            position = self._position(index)
         except TypeError:
             if not isinstance(index, Iterable) or isinstance(index, str | bytes):
                 raise TypeError(
                     f"the index is {index!r}, expected an int, a slice or several ints"
                 ) from None
             return self.__getitems__(index)
-        place = self._place(number)
-        return self._sample(place, self._records.read(place))
+        return self._sampler(*self._records.read(position))
 
     def __getitems__(self, indices: Iterable[int]) -> list[Any]:
         """The samples of several numbers, in their order; PyTorch asks for batches in this way."""
-        places = [self._place(operator.index(index)) for index in indices]
-        records = self._records.read_all(places)
-        return [self._sample(place, record) for place, record in zip(places, records, strict=True)]
+        records = self._records.read_all([*map(self._position, indices)])
+        return [self._sampler(*record) for record in records]
 
     def __iter__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self)))
@@ -123,17 +121,14 @@ class RandomAccess:
 
     def record(self, index: int) -> bytes:
         """The serialized `tf.train.Example` of a number. Raises as indexing does."""
-        return self._records.read(self._place(operator.index(index)))
+        return self._records.read(self._position(index))[0]
 
-    def _place(self, index: int) -> shards.Place:
-        total = self._records.total
-        number = index + total if index < 0 else index
+    def _position(self, index: Any) -> int:
+        number, total = operator.index(index), self._records.total
+        number += total if number < 0 else 0
         if not 0 <= number < total:
             raise IndexError(f"sample {index} of {total}")
-        return self._records.place(number)
-
-    def _sample(self, place: shards.Place, record: bytes) -> Any:
-        return self._sampler(record, self._shards[place.shard].uri)
+        return number
 
 
 def check_position(saved: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

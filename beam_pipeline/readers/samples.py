@@ -10,7 +10,7 @@ import difflib
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.manifest import FeatureEntry
@@ -61,10 +61,7 @@ def parse_example(
     """
     view = ExampleView(record, name)
     if features is None:
-        return {
-            key: _several(values, kind) if kind != "bytes" else list(values)
-            for key, (kind, values) in view.items()
-        }
+        return {key: _several(values, kind) for key, (kind, values) in view.items()}
     return {key: _value(view, key, feature, name) for key, feature in features.items()}
 
 
@@ -72,7 +69,7 @@ def _value(view: ExampleView, key: str, feature: FeatureEntry, name: str) -> Any
     kind = feature.kind
     values = view.values_of(key, kind)
     if feature.shape:
-        return list(values) if kind == "bytes" else _several(values, kind)
+        return _several(values, kind)
     if not values and feature.optional:
         return None
     if len(values) != 1:
@@ -87,6 +84,8 @@ def _single(value: Any, kind: str) -> Any:
 
 
 def _several(values: Any, kind: str) -> Any:
+    if kind == "bytes":
+        return list(values)
     import numpy as np
 
     return np.array(values, np.float32 if kind == "float" else np.int64)
@@ -217,7 +216,7 @@ def check_first_image(dataset: Dataset, shards: Sequence[Shard], encoded: str) -
     if dataset.manifest.content["options"].get("layout") != _FROM_PYTHON or dataset.bare_pixels:
         return
     records = chain.from_iterable(records_of_shard(s, dataset.record_format) for s in shards)
-    for record in records:
+    for record in islice(records, 1):
         image = parse_example(record, {encoded: dataset.features[encoded]})[encoded]
         if image and not image_extension(image):
             raise UsageError(
@@ -225,7 +224,6 @@ def check_first_image(dataset: Dataset, shards: Sequence[Shard], encoded: str) -
                 "image file, such as the bare pixels of an array; give convert_samples() encoded images "
                 "(PNG, JPEG), or read the bytes with feature_spec() and tf.io.decode_raw"
             )
-        return
 
 
 def sampler_of(
@@ -324,11 +322,11 @@ class Sampler:
 
     def _decoded(self, example: Example, plan: PixelPlan) -> Example:
         pixels = {plan.encoded, plan.mask, *(key for key, _ in plan.pictures.values())}
-        decoded = {
-            key: self._missing(key) if example[key] is None else example[key]
-            for key in plan.keys
-            if key not in pixels
-        }
+        decoded = {key: example[key] for key in plan.keys if key not in pixels}
+        for key in decoded:
+            if decoded[key] is None:
+                feature = self.features[key]
+                decoded[key] = _single(feature.missing, feature.kind)
         shape = (1, 1)
         if plan.encoded:
             data, bare = example[plan.encoded], tuple(example[key] for key in plan.bare)
@@ -348,10 +346,6 @@ class Sampler:
                 channels, blank = plan.options.channels, plan.options.dtype
                 decoded[name] = _mask(plan, None, (*shape, channels), blank, 0)
         return decoded
-
-    def _missing(self, key: str) -> Any:
-        feature = self.features[key]
-        return _single(feature.missing, feature.kind)
 
 
 def _image(plan: PixelPlan, data: bytes, bare: tuple[int, ...] = ()) -> Any:
@@ -413,8 +407,7 @@ def _deep(planes: Sequence[Any], channels: int, size: tuple[int, int] | None) ->
     arrays: list[Any] = [np.asarray(plane, np.float32) for plane in planes]
     alpha = arrays.pop() if len(arrays) in (2, 4) else np.full_like(arrays[0], np.iinfo(DEEP).max)
     if channels == 1 and len(arrays) == 3:
-        weights = (0.299, 0.587, 0.114)
-        arrays = [sum(w * array for w, array in zip(weights, arrays, strict=True))]
+        arrays = [sum(w * array for w, array in zip((0.299, 0.587, 0.114), arrays, strict=True))]
     elif channels > 1 and len(arrays) == 1:
         arrays *= 3
     arrays += [alpha] * (channels == 4)

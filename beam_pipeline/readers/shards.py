@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, islice
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from beam_pipeline.core import errors, text, uris
 from beam_pipeline.core.dataset.manifest import crc32c_text
@@ -42,6 +42,8 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
     Raises:
       DamagedRecordError: a file is missing, has another length, or its records do not fit.
     """
+    record_format = dataset.record_format
+    walk = record_format.sizes if record_format.indexable else record_format.records
     for shard in {shard.uri: shard for shard in shards}.values():
         if not uris.is_remote(shard.uri):
             stored = files.describe(shard.uri)
@@ -51,18 +53,14 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
                     f"{shard.uri} {difference}, the manifest lists {shard.bytes}: it was damaged or "
                     f"replaced; run: beam-tfrecord verify {dataset.path}"
                 )
-        if lengths:
-            _check_lengths(shard, dataset.record_format)
-
-
-def _check_lengths(shard: Shard, record_format: RecordFormat) -> None:
-    with open_shard(shard.uri) as file:
-        walk = record_format.sizes if record_format.indexable else record_format.records
-        records = sum(1 for _ in walk(file, shard.uri))
-    if records != shard.examples:
-        raise errors.DamagedRecordError(
-            f"{shard.uri} has {text.counted(records, 'record')}, the manifest lists {shard.examples}"
-        )
+        if not lengths:
+            continue
+        with open_shard(shard.uri) as file:
+            records = sum(1 for _ in walk(file, shard.uri))
+        if records != shard.examples:
+            raise errors.DamagedRecordError(
+                f"{shard.uri} has {text.counted(records, 'record')}, the manifest lists {shard.examples}"
+            )
 
 
 @contextlib.contextmanager
@@ -104,13 +102,6 @@ def records_of_shard(shard: Shard, record_format: RecordFormat) -> Iterator[byte
             )
 
 
-class Place(NamedTuple):
-    """A record: the index of its shard, and its number in the shard, from 0."""
-
-    shard: int
-    number: int
-
-
 class Records:
     """Reads single records; keeps where they are, 8 bytes each, once their shard was used.
 
@@ -135,23 +126,26 @@ class Records:
         """The number of wanted records of all shards."""
         return self._ends[-1] if self._ends else 0
 
-    def place(self, position: int) -> Place:
-        """The place of a record among the wanted ones of all shards, from 0."""
+    def _place(self, position: int) -> tuple[Shard, int]:
+        """The shard of a record, and its number there."""
         index = bisect_right(self._ends, position)
-        return Place(index, self._wanted[index][position - self._ends[index]])
+        return self._shards[index], self._wanted[index][position - self._ends[index]]
 
-    def read(self, place: Place) -> bytes:
-        """Reads one record and checks its checksums.
+    def read(self, position: int) -> tuple[bytes, str]:
+        """Reads one record and checks its checksums; returns it with the URI of its shard.
+
+        Args:
+          position: of the record among the wanted ones of all shards, from 0.
 
         Raises:
           ConversionError: the receipt of its shard is damaged.
           DamagedRecordError: the record, or the index of its shard, is damaged or cannot be read.
         """
-        shard = self._shards[place.shard]
+        shard, number = self._place(position)
         offsets, uri = self._offsets_of(shard), shard.uri
-        offset = offsets[place.number]
-        size = offsets[place.number + 1] - offset
-        where = f"{uri}: record {place.number} at byte {offset}"
+        offset = offsets[number]
+        size = offsets[number + 1] - offset
+        where = f"{uri}: record {number} at byte {offset}"
         if size > tfrecord.MAX_RECORD_BYTES + tfrecord.FRAMING_BYTES:
             raise errors.DamagedRecordError(
                 f"{where}: it has {size} bytes, an example has less than 2 GiB"
@@ -164,27 +158,23 @@ class Records:
         if record is None:
             several = list(islice(self._format.records(io.BytesIO(data), where), 2))
             raise errors.DamagedRecordError(f"{where}: {len(several)} records where one is indexed")
-        return record
+        return record, uri
 
-    def read_all(self, places: Sequence[Place]) -> Iterable[bytes]:
+    def read_all(self, positions: Sequence[int]) -> Iterable[tuple[bytes, str]]:
         """Reads several records in their order; from a bucket in parallel. Raises as `read`."""
-        if len(places) < 2 or not self._remote:
-            return map(self.read, places)
+        if len(positions) < 2 or not self._remote:
+            return map(self.read, positions)
         from beam_pipeline.storage.read_ahead import REMOTE_READS
 
-        with ThreadPoolExecutor(min(REMOTE_READS, len(places))) as threads:
-            shards = {self._shards[place.shard].uri: self._shards[place.shard] for place in places}
+        with ThreadPoolExecutor(min(REMOTE_READS, len(positions))) as threads:
+            shards = {shard.uri: shard for shard, _ in map(self._place, positions)}
             list(threads.map(self._offsets_of, shards.values()))
-            return list(threads.map(self.read, places))
+            return list(threads.map(self.read, positions))
 
     def _offsets_of(self, shard: Shard) -> Sequence[int]:
         """The offset of each record of a shard and, last, of their end; looked up once."""
         if shard.uri not in self._offsets:
-            sizes = _recorded_sizes(shard, self._format)
-            if sizes is None:
-                _warn_of_scan(shard.uri.rpartition("/")[0])
-                with open_shard(shard.uri) as file:
-                    sizes = [*self._format.sizes(file, shard.uri)]
+            sizes = _record_sizes(shard, self._format)
             offsets = tfrecord.record_offsets(
                 sizes, shard.uri, examples=shard.examples, size=shard.bytes
             )
@@ -202,8 +192,8 @@ def _warn_of_scan(folder: str) -> None:
     )
 
 
-def _recorded_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int] | None:
-    """The bytes of each record by the receipt or the index of a shard; None if it has neither.
+def _record_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int]:
+    """The bytes of each record by the receipt or the index of a shard, else by the headers of all.
 
     Raises:
       ConversionError: the receipt is damaged.
@@ -212,10 +202,13 @@ def _recorded_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int] 
     from beam_pipeline.work.receipts import read_record_sizes
 
     folder, _, name = shard.uri.rpartition("/")
-    sizes = read_record_sizes(folder, name)
-    if sizes:
+    if sizes := read_record_sizes(folder, name):
         return sizes
     index = files.join(folder, record_format.index_name(name))
     with files.naming(index, errors.DamagedRecordError):
         data = files.read_if_there(index)
-    return None if data is None else tfrecord.parse_index(data, index)
+    if data is not None:
+        return tfrecord.parse_index(data, index)
+    _warn_of_scan(folder)
+    with open_shard(shard.uri) as file:
+        return [*record_format.sizes(file, shard.uri)]

@@ -19,37 +19,15 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.dataset import Dataset, Folders, Shard, fingerprint, is_count, open_to_read
-from beam_pipeline.readers.samples import (
-    IMAGE,
-    MASK,
-    MASK_KEYS,
-    PixelOptions,
-    PixelPlan,
-    plan_pixels,
-)
+from beam_pipeline.readers import samples
+from beam_pipeline.readers.samples import PixelOptions, PixelPlan
 from beam_pipeline.readers.shards import check_shards
 
 try:
     import tensorflow as tf
 
-    from beam_pipeline.readers.tf_steps import (
-        BOX_SIDES,
-        PIXELS,
-        Parsed,
-        Reader,
-        checked_images,
-        crop_decoder,
-        filtered,
-        image_reader,
-        mapped,
-        mask_readers,
-        numbers,
-        own_shards,
-        records_of,
-        spec_of,
-        traced,
-        unconverted,
-    )
+    from beam_pipeline.readers import tf_steps
+    from beam_pipeline.readers.tf_steps import Parsed, Reader, mapped, spec_of, unconverted
 except ModuleNotFoundError as error:
     if error.name == "tensorflow":
         error.msg += "; reading with tf.data needs TensorFlow: pip install tensorflow"
@@ -60,6 +38,9 @@ _NUMBER = "image/label"
 _BOX_CLASS = "image/object/class/label"
 _NO_CLASS = -1
 _LABELLED = "image/labelled"
+
+Cache = bool | str | os.PathLike[str]
+"""Memory, or the path of files, that keeps samples; False for none."""
 
 SHUFFLE_BUFFER_BYTES = 128 << 20  # 128 MiB of records, as stored on disk
 
@@ -169,19 +150,23 @@ def load(
       ConversionError: the folder does not contain a complete data set.
     """
     dataset: Dataset = unconverted(open_to_read)(folder, weights)  # where a tf.function calls us
-    shards = own_shards(dataset, split, input_context)
+    shards = tf_steps.own_shards(dataset, split, input_context)
     check_shards(dataset, shards, lengths=check_lengths)
     passes = _count("repeat", repeat, "True, False", {True: None, False: 1})
-    _check_options(as_dict=as_dict, features=features, random_crop=random_crop, cache=cache)
+    if features is not None and not as_dict:
+        raise UsageError("features are for as_dict=True: other elements are an image and its label")
+    if random_crop and cache:
+        raise UsageError("random_crop with cache would crop an image only once: leave one out")
     pixels = PixelOptions(image_size, channels, not antialias if exact is None else exact, dtype)
-    plan = plan_pixels(dataset, features, pixels, "as_dict" if as_dict else "")
-    crop = None if random_crop is None else crop_decoder(dataset, random_crop, plan)
+    plan = samples.plan_pixels(dataset, features, pixels, "as_dict" if as_dict else "")
+    crop = None if random_crop is None else tf_steps.crop_decoder(dataset, random_crop, plan)
     batch = _batch_size(batch_size, input_context)
-    image = image_reader(dataset, plan, antialias=antialias, crop=crop)
+    image = tf_steps.image_reader(dataset, plan, antialias=antialias, crop=crop)
     if image:
-        image = unconverted(checked_images)(image, dataset, shards, plan, batched=bool(batch))
+        checked = unconverted(tf_steps.checked_images)
+        image = checked(image, dataset, shards, plan, batched=bool(batch))
     make_reader = partial(_dict_reader, plan) if as_dict else _pair_reader
-    reader = make_reader(dataset, image, mask_readers(dataset, plan, antialias=antialias))
+    reader = make_reader(dataset, image, tf_steps.mask_readers(dataset, plan, antialias=antialias))
     _check_max_boxes(max_boxes, dataset, as_dict)
     shuffle = bool(re.search(rf"\b{DEFAULT_SPLIT}\b", split)) if shuffle is None else shuffle
     buffer = shuffle_buffer(shuffle, shards, plan, cache)
@@ -190,10 +175,10 @@ def load(
         elements = elements.shuffle(buffer, seed=seed) if buffer else elements
         return elements if passes == 1 else elements.repeat(passes)
 
-    records = records_of(dataset, shards, shuffled=buffer > 0 and not cache, seed=seed)
-    records = filtered(records, dataset, filter) if filter else records
+    records = tf_steps.records_of(dataset, shards, shuffled=buffer > 0 and not cache, seed=seed)
+    records = tf_steps.filtered(records, dataset, filter) if filter else records
     records = records if cache else ordered(records)
-    records = tf.data.Dataset.zip((records, numbers(seed))) if crop else records
+    records = tf.data.Dataset.zip((records, tf_steps.numbers(seed))) if crop else records
     elements = mapped(records, reader.of_record)
     if cache:
         read = (fingerprint(shards), plan.keys, pixels, antialias, as_dict)
@@ -201,34 +186,20 @@ def load(
     elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE) if augment else elements
     elements = _batched(elements, reader, max_boxes, batch, drop_remainder=drop_remainder)
     in_order = seed is not None if deterministic is None else deterministic
-    return _prefetched(elements, in_order=in_order or not buffer)
-
-
-def _prefetched(elements: Any, *, in_order: bool) -> Any:
     options = tf.data.Options()
-    options.deterministic = in_order
+    options.deterministic = in_order or not buffer
     return elements.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
-def _cache_file(
-    path: str | os.PathLike[str] | bool, dataset: Dataset, read: tuple[Any, ...], keep: Any
-) -> str:
+def _cache_file(path: Cache, dataset: Dataset, read: tuple[Any, ...], keep: Any) -> str:
     """The file for samples of these shards, options and filter, so that those of no others are taken for them.
 
     It is empty where memory keeps them.
     """
     if isinstance(path, bool):
         return ""
-    read = (*read, keep is None or traced(dataset, keep))
+    read = (*read, keep is None or tf_steps.traced(dataset, keep))
     return f"{os.fspath(path)}-{hashlib.sha256(repr(read).encode()).hexdigest()[:16]}"
-
-
-def _check_options(*, as_dict: bool, features: Any, random_crop: Any, cache: Any) -> None:
-    """Raises UsageError for options that contradict each other."""
-    if features is not None and not as_dict:
-        raise UsageError("features are for as_dict=True: other elements are an image and its label")
-    if random_crop and cache:
-        raise UsageError("random_crop with cache would crop an image only once: leave one out")
 
 
 def _batched(
@@ -241,8 +212,7 @@ def _batched(
         elements = mapped(elements, _with_labels)
     if not batch:
         return elements
-    ragged = reader.ragged and max_boxes is None
-    make_batches = elements.ragged_batch if ragged else elements.batch
+    make_batches = elements.ragged_batch if reader.ragged and max_boxes is None else elements.batch
     return make_batches(batch, drop_remainder)
 
 
@@ -276,10 +246,7 @@ def _count(
 
 
 def shuffle_buffer(
-    shuffle: bool | int,
-    shards: Sequence[Shard],
-    plan: PixelPlan,
-    cache: bool | str | os.PathLike[str] = False,
+    shuffle: bool | int, shards: Sequence[Shard], plan: PixelPlan, cache: Cache = False
 ) -> int:
     """Returns the number of samples to keep; 0 for the stored order.
 
@@ -327,8 +294,8 @@ def _dict_reader(
     def read(parsed: Parsed) -> dict[str, Any]:
         element = {key: parsed[key] for key in stored}
         if image:
-            element[IMAGE] = pixels = image.read(parsed)
-            parsed = {**parsed, PIXELS: pixels}
+            element[samples.IMAGE] = pixels = image.read(parsed)
+            parsed = {**parsed, tf_steps.PIXELS: pixels}
         return element | {name: mask.read(parsed) for name, mask in masks.items()}
 
     return Reader(spec, read, any(dataset.features[key].ragged for key in stored))
@@ -340,11 +307,11 @@ def _pair_reader(dataset: Dataset, image: Reader | None, masks: Mapping[str, Rea
     Raises:
       UsageError: the data set lacks images, or labels of that kind.
     """
-    label = masks.get(MASK) or _label_reader(dataset)
+    label = masks.get(samples.MASK) or _label_reader(dataset)
     if image is None or label is None:
         missing = f"images ({ENCODED_KEY})"
         if image:
-            missing = f"masks ({MASK_KEYS[0]}), classes ({_CLASS}), numbers ({_NUMBER}) or boxes ({BOX_SIDES[0]}, ... and {_BOX_CLASS})"
+            missing = f"masks ({samples.MASK_KEYS[0]}), classes ({_CLASS}), numbers ({_NUMBER}) or boxes ({tf_steps.BOX_SIDES[0]}, ... and {_BOX_CLASS})"
         raise UsageError(
             f"{dataset.path} has no {missing}, so it cannot give pairs of image and label; "
             f"as_dict=True gives what it has: {', '.join(dataset.features)}"
@@ -353,16 +320,23 @@ def _pair_reader(dataset: Dataset, image: Reader | None, masks: Mapping[str, Rea
 
     def read(parsed: Parsed) -> Any:
         pixels = read_image(parsed)
-        return pixels, read_label({**parsed, PIXELS: pixels})
+        return pixels, read_label({**parsed, tf_steps.PIXELS: pixels})
 
     return label._replace(spec={**image.spec, **label.spec}, read=read)
 
 
 def _label_reader(dataset: Dataset) -> Reader | None:
     """Returns a reader of the label: boxes, classes or numbers; None if there are none."""
-    boxes, features = dataset.keys_of((*BOX_SIDES, _BOX_CLASS)), dataset.features
+    boxes, features = dataset.keys_of((*tf_steps.BOX_SIDES, _BOX_CLASS)), dataset.features
     if boxes:
-        return _box_reader(dataset, boxes)
+        labelled = dataset.key_of(_LABELLED)
+
+        def read(parsed: Parsed) -> dict[str, Any]:
+            *sides, classes = (parsed[key] for key in boxes)
+            label = {"boxes": tf.stack(sides, axis=-1), "classes": classes}
+            return {**label, "labelled": parsed[labelled]} if labelled else label
+
+        return Reader(spec_of(dataset, *boxes, labelled), read, ragged=True, named_twice=True)
     key = dataset.key_of(_CLASS)
     if key and features[key].kind == "int64":
         if features[key].shape:
@@ -375,19 +349,6 @@ def _label_reader(dataset: Dataset) -> Reader | None:
     if key and features[key].kind == "float" and not features[key].ragged:
         return Reader(spec_of(dataset, key), itemgetter(key))
     return None
-
-
-def _box_reader(dataset: Dataset, keys: Sequence[str]) -> Reader:
-    labelled = dataset.key_of(_LABELLED)
-
-    def read(parsed: Parsed) -> dict[str, Any]:
-        *sides, classes = (parsed[key] for key in keys)
-        label = {"boxes": tf.stack(sides, axis=-1), "classes": classes}
-        return {**label, "labelled": parsed[labelled]} if labelled else label
-
-    return Reader(
-        spec_of(dataset, *keys, *filter(None, [labelled])), read, ragged=True, named_twice=True
-    )
 
 
 def _classes_reader(dataset: Dataset, key: str) -> Reader:
@@ -410,7 +371,7 @@ def _classes_reader(dataset: Dataset, key: str) -> Reader:
             return vector
         return tf.where(parsed[labelled] == 1, vector, tf.fill([len(ids)], float(_NO_CLASS)))
 
-    return Reader(spec_of(dataset, key, *filter(None, [labelled])), read)
+    return Reader(spec_of(dataset, key, labelled), read)
 
 
 def _check_max_boxes(max_boxes: int | None, dataset: Dataset, as_dict: bool) -> None:
@@ -420,7 +381,7 @@ def _check_max_boxes(max_boxes: int | None, dataset: Dataset, as_dict: bool) -> 
     _count("max_boxes", max_boxes, "None", {})
     if as_dict:
         raise UsageError("max_boxes is for pairs of image and boxes; as_dict gives lists as stored")
-    if not dataset.keys_of((*BOX_SIDES, _BOX_CLASS)):
+    if not dataset.keys_of((*tf_steps.BOX_SIDES, _BOX_CLASS)):
         raise UsageError(f"max_boxes is given, but {dataset.path} has no boxes")
 
 

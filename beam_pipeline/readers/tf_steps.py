@@ -23,6 +23,7 @@ from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import scheme_of
 from beam_pipeline.dataset import Dataset, Shard
 from beam_pipeline.readers import samples
+from beam_pipeline.readers.samples import PixelPlan
 from beam_pipeline.readers.shards import records_of_shard
 
 BOX_SIDES = tuple(f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax"))
@@ -122,7 +123,8 @@ def _opener(record_format: RecordFormat, shards: Sequence[Shard]) -> Callable[[A
     """Returns a function from one or several URIs of shards to a data set of all their records."""
     native = record_format.tf_data
     if native and all(scheme_of(shard.uri) in _TENSORFLOW_SCHEMES for shard in shards):
-        return partial(getattr(tf.data, native.name), **native.arguments)
+        class_name, arguments = native
+        return partial(getattr(tf.data, class_name), **arguments)
     by_uri = {shard.uri: shard._replace(part=None) for shard in shards}
 
     def records(uris: Sequence[bytes]) -> Iterator[bytes]:
@@ -143,17 +145,16 @@ def mapped(elements: Any, function: Callable[..., Any]) -> Any:
     return elements.map(unconverted(function), num_parallel_calls=tf.data.AUTOTUNE)
 
 
-def unconverted(function: Callable[..., Any]) -> Any:
-    """Excludes a function from AutoGraph's conversion, which saves half a second per process."""
-    return tf.autograph.experimental.do_not_convert(function)
+unconverted: Callable[[Any], Any] = tf.autograph.experimental.do_not_convert
+"""Excludes a function from AutoGraph's conversion, which saves half a second per process."""
 
 
 # --- features -------------------------------------------------------------------------------------
 
 
-def spec_of(dataset: Dataset, *keys: str) -> dict[str, Any]:
-    """Returns the specification of these features for `tf.io.parse_example`."""
-    return {key: _parser(dataset.features[key]) for key in keys}
+def spec_of(dataset: Dataset, *keys: str | None) -> dict[str, Any]:
+    """Returns the specification of these features for `tf.io.parse_example`; None is of no feature."""
+    return {key: _parser(dataset.features[key]) for key in keys if key}
 
 
 def _parser(feature: FeatureEntry) -> Any:
@@ -191,11 +192,7 @@ class Reader(NamedTuple):
 
 
 def image_reader(
-    dataset: Dataset,
-    plan: samples.PixelPlan,
-    *,
-    antialias: bool,
-    crop: CropDecoder | None = None,
+    dataset: Dataset, plan: PixelPlan, *, antialias: bool, crop: CropDecoder | None = None
 ) -> Reader | None:
     """Returns a reader that decodes, crops and resizes the image; None if the examples lack images."""
     encoded, size, channels = plan.encoded, plan.size, plan.options.channels
@@ -239,7 +236,7 @@ def image_reader(
     return Reader(spec_of(dataset, encoded, *plan.bare, *(() if exact else plan.sides)), read)
 
 
-def crop_decoder(dataset: Dataset, random_crop: Any, plan: samples.PixelPlan) -> CropDecoder:
+def crop_decoder(dataset: Dataset, random_crop: Any, plan: PixelPlan) -> CropDecoder:
     """Returns what decodes random parts of images.
 
     Raises:
@@ -266,11 +263,11 @@ def crop_decoder(dataset: Dataset, random_crop: Any, plan: samples.PixelPlan) ->
             f"{dataset.path} has {kind} ({placed[0]}), which random_crop does not move; crop them "
             "together with their image in augment"
         )
-    return CropDecoder((least, greatest), plan.size, plan)
+    return CropDecoder((least, greatest), plan)
 
 
 def mask_readers(
-    dataset: Dataset, plan: samples.PixelPlan, *, antialias: bool = False
+    dataset: Dataset, plan: PixelPlan, *, antialias: bool = False
 ) -> dict[str, Reader]:
     """Name -> what decodes and resizes the mask, and each further picture."""
     made = {}
@@ -287,7 +284,7 @@ def mask_readers(
     return made
 
 
-def _or_black(key: str, picture: Reader, plan: samples.PixelPlan) -> Callable[[Parsed], Any]:
+def _or_black(key: str, picture: Reader, plan: PixelPlan) -> Callable[[Parsed], Any]:
     """Reads a picture; one that is missing is black, of the size of the image."""
     kind = tf.float32 if plan.size else tf.as_dtype(plan.options.dtype)
 
@@ -307,7 +304,7 @@ def _size_of_image(parsed: Parsed) -> Sequence[Any]:
 
 
 def _mask_reader(
-    dataset: Dataset, plan: samples.PixelPlan, key: str, pixels_type: str, missing: int
+    dataset: Dataset, plan: PixelPlan, key: str, pixels_type: str, missing: int
 ) -> Reader:
     pixels = tf.as_dtype(pixels_type)
 
@@ -323,32 +320,28 @@ def _mask_reader(
             mask = decode()
         mask.set_shape([None, None, 1])
         if plan.size:
-            nearest = tf.image.ResizeMethod.NEAREST_NEIGHBOR
-            return tf.image.resize(mask, plan.size, nearest)
+            return tf.image.resize(mask, plan.size, tf.image.ResizeMethod.NEAREST_NEIGHBOR)
         of_image = PIXELS in parsed and key == plan.mask
         return tf.ensure_shape(mask, [*parsed[PIXELS].shape[:2], 1]) if of_image else mask
 
     return Reader(spec_of(dataset, key), read)
 
 
-def _scaled(data: Any, sides: Sequence[Any], plan: samples.PixelPlan) -> Any:
+def _scaled(data: Any, sides: Sequence[Any], plan: PixelPlan) -> Any:
     """Decodes an image file, a JPEG at the smallest scale with both sides long enough.
 
     libjpeg then leaves out the finest details of each block of 8 x 8 pixels instead of computing them.
     """
-    channels, needed = plan.options.channels, list(map(samples.scaled_side, plan.size or ()))
 
     def decode(scale: int) -> Any:
         if scale == 1:
             return decoded(data, plan)
-        return _of_jpeg(data, channels, partial(tf.io.decode_jpeg, data, ratio=scale))
+        return _of_jpeg(data, plan.options.channels, partial(tf.io.decode_jpeg, data, ratio=scale))
 
     # A side of 1001 pixels becomes 126 at the scale 1/8.
+    pairs = list(zip(sides, map(samples.scaled_side, plan.size or ()), strict=True))
     enough = [
-        tf.reduce_all(
-            [-(-side // scale) >= least for side, least in zip(sides, needed, strict=True)]
-        )
-        for scale in _SCALES
+        tf.reduce_all([-(-side // scale) >= least for side, least in pairs]) for scale in _SCALES
     ]
     return _at_scale(enough, decode, where=_begins(data, plan, _JPEG))
 
@@ -359,7 +352,7 @@ def _at_scale(enough: Sequence[Any], decode: Callable[[int], Any], where: Any = 
     return tf.switch_case(number, [partial(decode, scale) for scale in (1, *_SCALES)])
 
 
-def _begins(data: Any, plan: samples.PixelPlan, *beginnings: bytes) -> Any:
+def _begins(data: Any, plan: PixelPlan, *beginnings: bytes) -> Any:
     """Tells whether an image file begins in one of these ways; a bool where the plan's formats tell it of all."""
     known = {_BEGINNINGS.get(name, b"") for name in plan.formats}
     if known and (known <= {*beginnings} or known.isdisjoint(beginnings)):
@@ -374,7 +367,7 @@ def _either(test: Any, first: Callable[[], Any], second: Callable[[], Any]) -> A
     return tf.cond(test, first, second)
 
 
-def decoded(data: Any, plan: samples.PixelPlan) -> Any:
+def decoded(data: Any, plan: PixelPlan) -> Any:
     """Decodes an image file, the first frame, to the plan's channels, and uint16 pixels if it is deep."""
     channels = plan.options.channels
     if plan.deep:
@@ -386,23 +379,19 @@ def decoded(data: Any, plan: samples.PixelPlan) -> Any:
         )
     image = partial(tf.io.decode_image, data, expand_animations=False)
     native = _NATIVE[channels]
-    if not native:
-        return converted(image(), channels)
-    if channels == 1:  # a JPEG is grey without its colours, unless it is of CMYK
+
+    def of_any_format() -> Any:
         return _either(
-            _begins(data, plan, _JPEG),
-            lambda: _of_jpeg(data, 1, partial(tf.io.decode_jpeg, data)),
-            lambda: _either(
-                _begins(data, plan, *native),
-                lambda: image(channels=1),
-                lambda: converted(image(), 1),
-            ),
+            bool(native) and _begins(data, plan, *native),
+            lambda: image(channels=channels),
+            lambda: converted(image(), channels),
         )
-    return _either(
-        _begins(data, plan, *native),
-        lambda: image(channels=channels),
-        lambda: converted(image(), channels),
-    )
+
+    if channels != 1:
+        return of_any_format()
+    # A JPEG is grey without its colours, unless it is of CMYK.
+    of_jpeg = partial(_of_jpeg, data, 1, partial(tf.io.decode_jpeg, data))
+    return _either(_begins(data, plan, _JPEG), of_jpeg, of_any_format)
 
 
 def _of_jpeg(data: Any, channels: int, decode: Callable[..., Any]) -> Any:
@@ -443,7 +432,7 @@ def converted(image: Any, channels: int) -> Any:
     return tf.concat([colours, alpha], axis=-1)
 
 
-def _bare_pixels(data: Any, shape: Sequence[Any], plan: samples.PixelPlan) -> Any:
+def _bare_pixels(data: Any, shape: Sequence[Any], plan: PixelPlan) -> Any:
     """Decodes bare pixels: uint8, rows of pixels of channels."""
     image = tf.reshape(tf.io.decode_raw(data, tf.uint8), tf.stack(shape))
     image = converted(image, plan.options.channels)
@@ -451,12 +440,7 @@ def _bare_pixels(data: Any, shape: Sequence[Any], plan: samples.PixelPlan) -> An
 
 
 def checked_images(
-    image: Reader,
-    dataset: Dataset,
-    shards: Sequence[Shard],
-    plan: samples.PixelPlan,
-    *,
-    batched: bool,
+    image: Reader, dataset: Dataset, shards: Sequence[Shard], plan: PixelPlan, *, batched: bool
 ) -> Reader:
     """Checks the first images; to be batched, all get the size of the first one as their static shape.
 
@@ -485,9 +469,8 @@ def checked_images(
     def read(parsed: Parsed) -> Any:
         made = image.read(parsed)
         message = f"images of {dataset.path} differ in size; {hint}"
-        with tf.control_dependencies(
-            [tf.debugging.assert_equal(tf.shape(made)[:2], sizes[0], message)]
-        ):
+        same = tf.debugging.assert_equal(tf.shape(made)[:2], sizes[0], message)
+        with tf.control_dependencies([same]):
             return tf.ensure_shape(made, [*sizes[0], made.shape[2]])
 
     return image._replace(read=read)
@@ -504,14 +487,12 @@ class CropDecoder:
 
     Attributes:
       shares: the least and the greatest share of the image's area.
-      size: (height, width) that the part will be resized to. Unless pixels have to be exact, a JPEG is
-        decoded at the smallest scale where the part is still large enough.
-      plan: of the images.
+      plan: of the images, which are resized. Unless pixels have to be exact, a JPEG is decoded at the smallest
+        scale where the part is still large enough.
     """
 
     shares: tuple[float, float]
-    size: tuple[int, int]
-    plan: samples.PixelPlan
+    plan: PixelPlan
 
     def of_file(self, data: Any, number: Any) -> Any:
         """Decodes a part of an image file, as drawn by a number."""
@@ -554,6 +535,6 @@ class CropDecoder:
 
         if self.plan.options.exact:
             return decode(1)
-        needed = [samples.scaled_side(side) for side in self.size]
+        needed = [samples.scaled_side(side) for side in self.plan.size or ()]
         enough = [tf.reduce_all(window[2:] // scale >= needed) for scale in _SCALES]
         return _at_scale(enough, decode)

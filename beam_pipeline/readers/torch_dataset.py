@@ -128,8 +128,7 @@ class TFRecordDataset(IterableDataset[Any]):
         info = get_worker_info()
         worker, workers = (info.id, info.num_workers) if info else (0, 1)
         part = _part(len(self._range), worker, workers)
-        own = self._range[part.start : part.stop]
-        return _Samples(self, own, int(self._epoch[0]), worker)
+        return _Samples(self, self._range[part.start : part.stop], int(self._epoch[0]), worker)
 
     def _left(self, part: range, read: int, epoch: int, worker: int) -> Iterator[_Record]:
         """Yields the records of a worker's part that follow those it has read in an epoch.
@@ -137,29 +136,27 @@ class TFRecordDataset(IterableDataset[Any]):
         Those that it drew from its buffer are not read again: drawing numbers instead of records
         tells which were left in the buffer.
         """
-        shards = self._order(epoch)
-        size = self._shuffle_buffer
+        size, shards = self._shuffle_buffer, list(self._shards)
         if not size:
             yield from self._records(shards, part[read:])
             return
+        self._rng(epoch).shuffle(shards)
         rng = self._rng(epoch, self._rank, worker)
         held, following = list(part[:size]), part[size:]
         drawn = min(read, len(following))
         for position in following[:drawn]:
             held[rng.randrange(size)] = position
-        if drawn == read:
-            buffer = list(self._at(shards, held))
-            yield from _shuffled(buffer, self._records(shards, following[drawn:]), rng)
-        else:
+        if drawn < read:
             rng.shuffle(held)
             yield from self._at(shards, held[read - drawn :])
-
-    def _order(self, epoch: int) -> Sequence[Shard]:
-        """The shards in the order of an epoch."""
-        shards = list(self._shards)
-        if self._shuffle_buffer:
-            self._rng(epoch).shuffle(shards)
-        return shards
+            return
+        buffer = list(self._at(shards, held))
+        for record in self._records(shards, following[drawn:]):
+            index = rng.randrange(size)
+            yield buffer[index]
+            buffer[index] = record
+        rng.shuffle(buffer)
+        yield from buffer
 
     def _rng(self, epoch: int, *names: int) -> random.Random:
         """Returns a random number generator for an epoch; equal names give equal generators."""
@@ -179,10 +176,7 @@ class TFRecordDataset(IterableDataset[Any]):
             records = zip(wanted, self._records(shards, wanted), strict=True)
             read = {position: record for position, record in records if position in in_buffer}
             return [read[position] for position in positions]
-        reader = Records(shards, self._record_format)
-        places = [reader.place(position) for position in positions]
-        uris = (shards[place.shard].uri for place in places)
-        return zip(reader.read_all(places), uris, strict=True)
+        return Records(shards, self._record_format).read_all(positions)
 
 
 class _Samples(Iterator[Any]):
@@ -233,16 +227,3 @@ class _Samples(Iterator[Any]):
 def _part(total: int, number: int, of: int) -> range:
     """Returns one of `of` ranges, as equal as possible, that divide range(total)."""
     return range(total * number // of, total * (number + 1) // of)
-
-
-def _shuffled(
-    held: list[_Record], following: Iterable[_Record], rng: random.Random
-) -> Iterator[_Record]:
-    """Yields each record once, drawn at random from those that are held and replaced by the next."""
-    size = len(held)
-    for record in following:
-        index = rng.randrange(size)
-        yield held[index]
-        held[index] = record
-    rng.shuffle(held)
-    yield from held

@@ -38,7 +38,7 @@ _OUR_RECEIPTS = re.compile(rf"{re.escape(names.RECEIPTS_FOLDER)}/[^/]+\.json\.gz
 
 def is_ours(path: str) -> bool:
     """Tells whether a path in an output folder is one that a run gives to a file of a data set."""
-    is_file = "/" not in path and (_OUR_NAMES.fullmatch(path) or formats.is_record_file(path))
+    is_file = "/" not in path and (_OUR_NAMES.fullmatch(path) or formats.format_of_file(path))
     return bool(is_file) or _OUR_RECEIPTS.fullmatch(path) is not None
 
 

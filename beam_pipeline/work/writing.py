@@ -31,7 +31,14 @@ from beam_pipeline.work import job, outcome
 from beam_pipeline.work.receipts import EarlierDataSet, EarlierShards, read_receipt, write_receipt
 
 _REPORT_S = 0.1  # seconds between two reports
-_IF_GIVEN = ("encoder", "fingerprint", "rows", "imageless")  # of a source's recorded values
+_IF_GIVEN = (
+    "mask_colours",
+    "source",
+    "encoder",
+    "fingerprint",
+    "rows",
+    "imageless",
+)  # of a source's recorded values
 
 
 @dataclass(frozen=True)
@@ -96,12 +103,6 @@ class EncodingOptions:
             "features": examples["features"],
             **({"bad_boxes": boxes.BAD_BOXES[0]} if drops_boxes else {}),
             **({"filters": dict(options.filters)} if options.filters else {}),
-            **{name: examples[name] for name in ("mask_colours",) if name in examples},
-            **(
-                {"source": source}
-                if (source := example_source.foreign_source(self.examples))
-                else {}
-            ),
             **{name: examples[name] for name in _IF_GIVEN if name in examples},
             **({"changes": changes} if (changes := options.changes.recorded()) else {}),
         }

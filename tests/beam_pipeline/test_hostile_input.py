@@ -112,7 +112,7 @@ def test_no_manifest_names_a_file_elsewhere(
         with watched(secret) as watch:
             assert main(argv) == (2 if argv is reuse else 1)
         assert watch.calls == []
-        assert "which is not a file of its own folder" in capsys.readouterr().err
+        assert "expected the name of a file in its own folder" in capsys.readouterr().err
     readers: Sequence[Callable[[Path], object]] = (random_access.RandomAccess, class_names)
     for read in (Dataset.open, *readers):
         with watched(secret) as watch, pytest.raises(ConversionError, match="its own folder"):

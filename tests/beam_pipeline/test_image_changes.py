@@ -102,7 +102,7 @@ def test_boxes_and_pixels_agree_in_all_orientations(as_shown: bool) -> None:
     assert examples["1.png"]["image/encoded"] == [stored(1)]
     manifest = manifest_of("out")
     assert manifest["counts"]["images"] == {"encoded": 7, "turned": 7}
-    assert manifest["codec"] == preparation.codec_in_use("pillow")
+    assert manifest["codec"] == preparation.codec_here("pillow")
     assert "image/orientation" not in manifest["features"]
     assert "codec" not in manifest["options"]
 
@@ -225,7 +225,7 @@ def test_resume_and_repair_refuse_another_codec(monkeypatch: pytest.MonkeyPatch)
     arguments = ("--images", "photos", "--resize", "40", "--output", "out")
     assert convert(*arguments) == 0
     before = digests("out")
-    here = preparation.codec_in_use("pillow")
+    here = preparation.codec_here("pillow")
     monkeypatch.setattr("beam_pipeline.core.images.pillow_codec.codec_version", lambda: "Pillow 99")
     said = run_convert(*arguments, "--resume", code=1).err
     assert f"encoded by {here}, and here by Pillow 99, which may give other bytes" in said
@@ -252,7 +252,7 @@ def test_opencv_scales_jpegs_and_resume_and_repair_keep_to_it() -> None:
     assert before.items() <= digests("one").items()
     assert not before.items() <= digests("pillow").items()  # of one colour, images are the same
     manifest = manifest_of("out")
-    assert manifest["codec"] == manifest["options"]["codec"] == preparation.codec_in_use("opencv")
+    assert manifest["codec"] == manifest["options"]["codec"] == preparation.codec_here("opencv")
     assert manifest["options"]["image_codec"] == "opencv"
     assert "and here by Pillow" in (
         said := run_convert(*arguments, "--output", "out", "--resume", code=1).err

@@ -548,7 +548,7 @@ TARGETS: dict[str, Target] = {
     "example": Target(_framed_example, _examples(), (ConversionError, DecodeError)),
     "wire format": Target(_encoder, [b"\1" * 20, b"\xff" * 9 + b"\0a\0"], ()),
     "TFRecord index": Target(
-        lambda data: tfrecord.index_file([*tfrecord.record_sizes(io.BytesIO(data), "f")]),
+        lambda data: tfrecord.index_file([*tfrecord.TFRecordFormat().sizes(io.BytesIO(data), "f")]),
         [_framed(_examples())],
     ),
     "manifest": Target(

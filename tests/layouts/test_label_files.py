@@ -48,7 +48,7 @@ def test_a_name_in_two_lists(tmp_path: Path) -> None:
     assert lists.splits == {"a": "train", "b": "validation", "c": "train"}
     assert list(lists.names) == [f"{folder}/{name}.txt" for name in ("train", "val", "trainval")]
     (tmp_path / "val.txt").write_text("b\na\n")
-    with pytest.raises(UsageError, match=r"/val\.txt names 1 image, such as 'a', that another"):
+    with pytest.raises(UsageError, match=r"/val\.txt names a for validation, but"):
         label_files.read_split_lists([folder], ("train", "val"))
 
 

@@ -78,7 +78,7 @@ NO_CHANGES = SampleChanges()
 def compare_samples(
     before: Iterable[SampleRef], after: Iterable[SampleRef], files: Sequence[int] = ()
 ) -> SampleChanges:
-    """Compares samples by their keys.
+    """Compares samples by their keys, and their labels as far as examples show them.
 
     Args:
       before: the earlier ones.
@@ -92,9 +92,12 @@ def compare_samples(
         if then is None:
             added.append(now.key)
         elif then != now:
-            of_image, of_labels = _differences_of(then, now, files)
-            changed += [now.key] if of_image else []
-            relabelled += [now.key] if of_labels else []
+            if any(getattr(then, name) != getattr(now, name) for name in _SAME):
+                changed.append(now.key)
+            # A size that only one of them has from its label file is not a difference.
+            sizes = {then.claimed_size, now.claimed_size} - {None}
+            if len(sizes) > 1 or _shown(then, files) != _shown(now, files):
+                relabelled.append(now.key)
     return SampleChanges(*(tuple(sorted(keys)) for keys in (added, left, changed, relabelled)))
 
 
@@ -205,24 +208,11 @@ def parse_changes(data: bytes, uri: str) -> Mapping[str, Any]:
 
 def input_differences(then: ShardInputs, now: ShardInputs) -> str:
     """The differences between two inputs of a shard, for people; empty if there are none."""
-    before, after = ({ref.key: ref for ref in inputs.refs} for inputs in (then, now))
-    files = file_labels(now.options)
-    groups = {
-        "added": [key for key in after if key not in before],
-        "gone": [key for key in before if key not in after],
-        "changed": [
-            key
-            for key, ref in after.items()
-            if key in before
-            and before[key] != ref
-            and any(_differences_of(before[key], ref, files))
-        ],
-    }
-    phrases = [
-        f"{len(keys)} {kind} ({text.enumerated(sorted(keys), _SHOWN)})"
-        for kind, keys in groups.items()
-        if keys
-    ]
+    before, after = ({ref.key: ref for ref in inputs.refs}.values() for inputs in (then, now))
+    added, gone, *differing = compare_samples(before, after, file_labels(now.options))
+    groups = {"added": added, "gone": gone, "changed": sorted(set(chain(*differing)))}
+    some = {kind: text.enumerated(keys, _SHOWN) for kind, keys in groups.items() if keys}
+    phrases = [f"{len(groups[kind])} {kind} ({keys})" for kind, keys in some.items()]
     phrases += option_differences(then.options, now.options)
     if not phrases and then.class_ids != now.class_ids:
         phrases.append("the ids of classes")
@@ -233,24 +223,6 @@ def file_labels(options: Mapping[str, Any]) -> list[int]:
     """The indices of the labels that are files, such as masks, by the options of a shard or manifest."""
     kinds = [column["kind"] for column in options.get("columns", ())]
     return [index for index, kind in enumerate(kinds) if kind in FILE_KINDS]
-
-
-def _differences_of(then: SampleRef, now: SampleRef, files: Sequence[int]) -> tuple[bool, bool]:
-    """Tells whether the image or split, and whether the labels differ of two samples of one key.
-
-    Labels differ as far as examples show them. A size that only one of them has from its label file
-    does not count as a difference.
-
-    Args:
-      then: the sample as it was.
-      now: the sample as it is.
-      files: the indices of the labels that are files.
-    """
-    sizes = {then.claimed_size, now.claimed_size} - {None}
-    labels = then.labels != now.labels and _shown(then, files) != _shown(now, files)
-    return any(getattr(then, name) != getattr(now, name) for name in _SAME), len(
-        sizes
-    ) > 1 or labels
 
 
 def _shown(ref: SampleRef, files: Sequence[int]) -> str:
@@ -279,9 +251,8 @@ def has_same_outcome(receipt: Receipt, now: ShardInputs) -> bool:
     Dead letters name images, label files and lines, so these must be the same as well. A sample that
     could not be read then may be readable now.
     """
-    if input_differences(receipt.inputs, now):
-        return False
-    if any(letter.reason in _PASSING for letter in receipt.dead_letters):
+    passing = any(letter.reason in _PASSING for letter in receipt.dead_letters)
+    if passing or input_differences(receipt.inputs, now):
         return False
     dead = {letter.key for letter in receipt.dead_letters}
     then = {ref.key: ref for ref in receipt.inputs.refs if ref.key in dead}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 import pickle
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 from beam_pipeline.core import packing, references, typed_json
 from beam_pipeline.core.dataset import changes, receipts
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
-from beam_pipeline.core.images.preparation import DIGEST_BYTES, NO_DIGEST
+from beam_pipeline.core.images.header import DIGEST_BYTES, NO_DIGEST
+from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted
 
 DUPLICATES_NAME = "duplicates.json"
@@ -73,20 +74,17 @@ class Duplicates:
     Attributes:
       images: images of the same bytes as another.
       groups: groups of images with the same bytes.
+      copies: images that are not the one of their group to keep.
       examples: some groups, leaks first, then those with different labels.
     """
 
     images_compared: int
     images: int = 0
     groups: int = 0
+    copies: int = 0
     groups_across_splits: int = 0
     groups_with_different_labels: int = 0
     examples: tuple[DuplicateGroup, ...] = ()
-
-    @property
-    def copies(self) -> int:
-        """The images that are not the one of their group to keep."""
-        return self.images - self.groups
 
     @classmethod
     def of(cls, groups: Iterable[DuplicateGroup], compared: int) -> Duplicates:
@@ -101,7 +99,8 @@ class Duplicates:
             examples.append(group)
             if len(examples) > 2 * _MOST_EXAMPLES:
                 examples = _worst(examples)
-        return cls(compared, images, number, leaks, differing, tuple(_worst(examples)))
+        copies, worst = images - number, tuple(_worst(examples))
+        return cls(compared, images, number, copies, leaks, differing, worst)
 
     @classmethod
     def sum_of(cls, parts: Iterable[Duplicates]) -> Duplicates:
@@ -112,14 +111,7 @@ class Duplicates:
 
     def to_json(self) -> dict[str, Any]:
         """The content of `duplicates.json`."""
-        figures = asdict(self)
-        examples = figures.pop("examples")
-        content = {"format": _FORMAT, "format_version": typed_json.FORMAT_VERSION}
-        for name, figure in figures.items():
-            content[name] = figure
-            if name == "groups":
-                content["copies"] = self.copies
-        return {**content, "examples": examples}
+        return {"format": _FORMAT, "format_version": typed_json.FORMAT_VERSION, **asdict(self)}
 
 
 NO_DUPLICATES = Duplicates(0)
@@ -284,59 +276,38 @@ def find_duplicates(parts: Callable[[], Iterable[bytes]]) -> Duplicates:
     Args:
       parts: gives all images of the range, packed by `pack_images`, as often as it is called.
     """
-    compared, groups = _groups_of(
-        lambda: chain.from_iterable(_split(pickle.loads(part)[0]) for part in parts()),
-        lambda: chain.from_iterable(map(unpack_images, parts())),
-    )
-    return Duplicates.of(_finished(groups), compared)
+    digests = chain.from_iterable(_split(pickle.loads(part)[0]) for part in parts())
+    return _compared(digests, chain.from_iterable(map(unpack_images, parts())))[0]
 
 
-def _groups_of(
-    digests: Callable[[], Iterable[bytes]], images: Callable[[], Iterable[WrittenImage]]
-) -> tuple[int, Mapping[bytes, _Group]]:
-    """The number of images, and the groups of several by their digests.
+def _compared(
+    digests: Iterable[bytes], images: Iterable[WrittenImage]
+) -> tuple[Duplicates, Mapping[bytes, _Group]]:
+    """The figures of images, given twice, and the groups of several by their digests.
 
-    No image is held in memory, only the digests and the groups.
+    No image is held in memory, only the digests and the groups. A group of several rows of one image is
+    not counted.
     """
-    seen: set[bytes] = set()
-    repeated: set[bytes] = set()
-    count = 0
-    for digest in digests():
-        count += 1
-        if digest in seen:
-            repeated.add(digest)
-        else:
-            seen.add(digest)
+    counts = Counter(digests)
+    repeated = {digest for digest, count in counts.items() if count > 1}
     groups: dict[bytes, _Group] = defaultdict(_Group)
-    for image in images() if repeated else ():
+    for image in images if repeated else ():
         if image.digest in repeated:
             groups[image.digest].add(image)
-    return count, groups
-
-
-def _finished(groups: Mapping[bytes, _Group]) -> Iterator[DuplicateGroup]:
-    """The groups of several images; those of several rows of an image are none."""
     finished = (group.finished() for group in groups.values())
-    return (group for group in finished if group.images > 1)
+    several = (group for group in finished if group.images > 1)
+    return Duplicates.of(several, counts.total()), groups
 
 
 @dataclass
 class _Group:
     """Images of the same bytes, possibly millions."""
 
-    splits: dict[str, int] = field(default_factory=dict)
+    splits: Counter[str] = field(default_factory=Counter)
     first: dict[str, WrittenImage] = field(default_factory=dict)
     labels: set[int] = field(default_factory=set)
     lowest: list[tuple[str, str]] = field(default_factory=list)
     of_rows: set[tuple[str, str]] = field(default_factory=set)
-
-    @property
-    def to_keep(self) -> WrittenImage:
-        """The image to keep: the first by its key of those that are not for training, if there are any."""
-        return min(
-            self.first.values(),
-            key=lambda image: (image.split == references.DEFAULT_SPLIT, image.key),
-        )
 
     def add(self, image: WrittenImage) -> None:
         split, key = image.split, image.key
@@ -344,7 +315,7 @@ class _Group:
             if (split, key) in self.of_rows:
                 return
             self.of_rows.add((split, key))
-        self.splits[split] = self.splits.get(split, 0) + 1
+        self.splits[split] += 1
         if split not in self.first or key < self.first[split].key:
             self.first[split] = image
         if len(self.labels) < 2:
@@ -357,7 +328,7 @@ class _Group:
         further = [place for place in self.lowest if place not in first]
         places = sorted([*first, *further[: _MOST_KEYS - len(first)]])
         return DuplicateGroup(
-            images=sum(self.splits.values()),
+            images=self.splits.total(),
             splits=dict(sorted(self.splits.items())),
             different_labels=len(self.labels) > 1,
             shown=tuple(ImagePlace(split, key) for key, split in places),
@@ -422,21 +393,18 @@ class CopyFinder:
           refs: gives all samples of the range with their digests, as often as it is called.
           hashes: makes images of samples.
         """
-        self._hashes = LabelHashes() if hashes is None else hashes
-        count, self._groups = _groups_of(
-            lambda: (ref.digest for ref in refs()), lambda: map(self._image, refs())
-        )
-        self.duplicates = Duplicates.of(_finished(self._groups), count)
-
-    def _image(self, ref: references.SampleRef) -> WrittenImage:
-        return self._hashes.image(ref, ref.digest)
+        self._hashes = hashes or LabelHashes()
+        images = (self._hashes.image(ref, ref.digest) for ref in refs())
+        self.duplicates, self._groups = _compared((ref.digest for ref in refs()), images)
 
     def dead_letter(self, ref: references.SampleRef) -> DeadLetter | None:
         """The dead letter of a copy; None for a sample that is kept."""
-        if ref.digest not in self._groups:
+        group = self._groups.get(ref.digest)
+        if group is None:
             return None
-        first = self._groups[ref.digest].to_keep
-        if first.key == self._image(ref).key:
+        # The first by its key of those that are not for training, if there are any, is not a copy.
+        first = min(group.first.values(), key=lambda i: (i.split == DEFAULT_SPLIT, i.key))
+        if first.key == self._hashes.image(ref, ref.digest).key:
             return None
         where = f" in {first.split}" if first.split != ref.split else ""
         labels = "" if first.labels == self._hashes.of(ref.labels) else "; their labels differ"

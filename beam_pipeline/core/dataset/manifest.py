@@ -7,7 +7,6 @@ import io
 import itertools
 import json
 import math
-import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,8 +33,6 @@ LINES_ENTRY = "dead_letters_crc32c"
 _FORMAT = "beam-tfrecord"
 _CHECKSUM = b',\n  "crc32c": "'  # as it is in the file; nested entries are indented further
 _PIECES = 1 << 14  # of JSON, encoded at a time
-LABELS_NAME = "labels.txt"
-LABEL_MAP_NAME = "label_map.pbtxt"
 
 
 def _is_crc32c(value: Any) -> bool:
@@ -45,8 +42,12 @@ def _is_crc32c(value: Any) -> bool:
         return False
 
 
+def _is_file_name(name: str) -> bool:
+    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
+
+
 _FileName = Annotated[
-    typed_json.Text, typed_json.Expect(lambda name: name and "\0" not in name, "the name of a file")
+    typed_json.Text, typed_json.Expect(_is_file_name, "the name of a file in its own folder")
 ]
 _Checksum = Annotated[Any, typed_json.Expect(_is_crc32c, "the base64 of four bytes")]
 _FORMATS = f"one of {', '.join(FORMATS)}, or of a plugin that is installed"
@@ -77,6 +78,14 @@ class OptionEntries:
     )
     features: Mapping[str, typed_json.Text] | None = None
     image_encoding: typed_json.Text | None = None
+
+    def __post_init__(self) -> None:
+        known = format_class(self.record_format)
+        if known and self.compression not in known.compressions:
+            compressions = ", ".join(known.compressions)
+            raise ValueError(
+                f"has compression {self.compression!r}, expected one of {compressions}"
+            )
 
 
 @dataclass(frozen=True)
@@ -217,13 +226,6 @@ class Manifest:
           ValueError: an entry is missing or of another type; names it.
         """
         checked: Manifest = typed_json.decode(cls, content)
-        options = checked.options
-        known = format_class(options.record_format)
-        if known and options.compression not in known.compressions:
-            raise ValueError(
-                f"options.compression is {options.compression!r}, expected one of "
-                f"{', '.join(known.compressions)}"
-            )
         return replace(checked, content=content)
 
     @property
@@ -347,16 +349,11 @@ def _split_entries(plan: Plan, shards: Iterable[ShardInfo]) -> dict[str, Any]:
         split: {"examples": 0, "bytes": 0, "shards": []} for split, _ in plan.shard_plan.shards
     }
     for shard in sorted(shards, key=lambda shard: (shard.split, shard.number)):
+        crc = crc32c_text(shard.crc32c)
+        entry = ShardEntry(shard.file_name, shard.examples, shard.bytes, crc)
         splits[shard.split]["examples"] += shard.examples
         splits[shard.split]["bytes"] += shard.bytes
-        splits[shard.split]["shards"].append(
-            {
-                "path": shard.file_name,
-                "examples": shard.examples,
-                "bytes": shard.bytes,
-                "crc32c": crc32c_text(shard.crc32c),
-            }
-        )
+        splits[shard.split]["shards"].append(vars(entry))
     return splits
 
 
@@ -414,15 +411,9 @@ def parse_manifest(data: bytes, uri: str) -> Manifest:
     try:
         content = json.loads(data)
         typed_json.check_head(content, _FORMAT)
-        manifest = Manifest.of(content)
+        return Manifest.of(content)
     except (ValueError, RecursionError) as error:
         raise ConversionError(f"{uri} is not a manifest of beam-tfrecord: {error}") from error
-    for shard in manifest.shards:
-        if shard.path in (".", "..") or posixpath.basename(shard.path) != shard.path:
-            raise ConversionError(
-                f"{uri} lists {shard.path!r}, which is not a file of its own folder"
-            )
-    return manifest
 
 
 def check_draft(run: Mapping[str, Any], classes: Iterable[tuple[str, int]]) -> None:

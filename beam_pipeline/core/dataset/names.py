@@ -23,6 +23,8 @@ import uuid
 MANIFEST_NAME = "manifest.json"
 """The last file that a run writes: it lists what is in a complete data set."""
 
+LABELS_NAME = "labels.txt"
+LABEL_MAP_NAME = "label_map.pbtxt"
 REPORT_NAME = "report.html"
 """What a data set contains, for people."""
 
@@ -56,12 +58,14 @@ DELETING_NAME = "deleting.json"
 UNPACKED_FOLDER = "unpacked"
 """In `.incomplete`, as shown above."""
 
-_NOTES = frozenset({NOTE_NAME, WRITING_NAME, DELETING_NAME})
 TEMPORARY_SUFFIX_BYTES = 1 + 7 + 1 + 32
 """The most that `temporary_name` adds to a name: two dots, a process id and 32 digits."""
 
-_TEMPORARY_NAME = re.compile(r"[^/]+\.\d+\.[0-9a-f]{32}(\.replaced)?")
-_REFUSAL_NAME = re.compile(r"refusal(-[0-9a-f]{32})?\.json")
+_OURS = re.compile(
+    r"(plan|writing|deleting|refusal(-[0-9a-f]{32})?)\.json|unpacked/.*"
+    r"|[^/]+\.\d+\.[0-9a-f]{32}(\.replaced)?",
+    re.DOTALL,
+)
 
 
 def refusal_name(job: str) -> str:
@@ -75,9 +79,7 @@ def refusal_name(job: str) -> str:
 
 def is_ours_in_incomplete(name: str) -> bool:
     """Tells whether a path relative to `.incomplete` is one that a run gives to a separate file."""
-    if name in _NOTES or name.startswith(f"{UNPACKED_FOLDER}/") or _REFUSAL_NAME.fullmatch(name):
-        return True
-    return _TEMPORARY_NAME.fullmatch(name) is not None
+    return _OURS.fullmatch(name) is not None
 
 
 DEAD_LETTERS_NAME = "dead_letters.jsonl"

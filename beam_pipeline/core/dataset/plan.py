@@ -72,20 +72,18 @@ class Kept:
         for split, size in split_bytes.items():
             counts[split] = count = wanted.count_for(split, size)
             before = self.shards.get(split, count)
-            if before == count:
-                continue
+            average, most = size // before, 2 * wanted.shard_bytes
+            reason = (
+                f"whose average would be {average:,} bytes, while --shard_size is "
+                f"{wanted.shard_bytes:,}"
+            )
             if wanted.is_counted(split):
-                notes.append(f"{_replaced(split, count, before)}, by --num_shards")
-            elif (
-                wanted.shard_bytes <= 2 * (size // before)
-                and size <= 2 * before * wanted.shard_bytes
-            ):
+                reason = "by --num_shards"
+            elif before != count and wanted.shard_bytes <= 2 * average and size <= before * most:
                 counts[split] = earlier[split] = before
-            else:
-                notes.append(
-                    f"{_replaced(split, count, before)}, whose average would be {size // before:,} "
-                    f"bytes, while --shard_size is {wanted.shard_bytes:,}"
-                )
+            if before != counts[split]:
+                written = f"{counted(count, 'shard')}, all of them written"
+                notes.append(f"{split}: {written}, instead of {before}, {reason}")
         return Choice(counts, {"num_shards": earlier} if earlier else {}, notes)
 
     def number_classes(self, numbering: ClassNumbering, names: Iterable[str]) -> Choice:
@@ -116,10 +114,6 @@ class Kept:
 
 
 NOTHING_KEPT = Kept()
-
-
-def _replaced(split: str, count: int, before: int) -> str:
-    return f"{split}: {counted(count, 'shard')}, all of them written, instead of {before}"
 
 
 @dataclass(frozen=True)
@@ -191,9 +185,8 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
     """
     checks = request.checks
     names = sorted({*tally.samples, *request.splits})
-    shards = earlier.count_shards(
-        request.shards, {split: tally.written_bytes(split) for split in names}
-    )
+    sizes = {split: tally.written_bytes(split) for split in names}
+    shards = earlier.count_shards(request.shards, sizes)
     too_small = _too_small_shards(request.shards, shards.value, tally)
     classes, unnumbered = Choice(()), []
     try:
@@ -219,10 +212,8 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
         *(*tally.refusals, *map(errors.Refusal.from_error, faults)),
         *(too_many_bad(tally, request.max_bad_fraction), *map(errors.Refusal.from_error, further)),
     )
-    # Shards without number are not even named.
-    shard_plan = sharding.ShardPlan(
-        request.name, () if too_small else tuple(shards.value.items()), request.record_format
-    )
+    counts = () if too_small else tuple(shards.value.items())  # those without number have no name
+    shard_plan = sharding.ShardPlan(request.name, counts, request.record_format)
     return Plan(
         shard_plan=shard_plan,
         classes=classes.value,
@@ -279,14 +270,15 @@ def _nothing_joined(tally: Tally, option: str) -> str:
             else _OTHER_FILES
         )
         return f"no images found (passed over: {ignored}); check --images. {remedy}"
-    if excluded := tally.dead[Reason.EXCLUDED]:
-        return f"no sample is left: --exclude names all {excluded} images with a label"
     none = f"none of {tally.listed} images"
-    unlabelled, missing = (
-        tally.shown.get(reason, []) for reason in (Reason.UNLABELLED, Reason.MISSING_IMAGE)
-    )
-    of_rows = {Reason.BAD_ROW, Reason.MISSING_IMAGE, Reason.MISSING_FILE} & tally.dead.keys()
-    if not tally.label_rows and tally.dead and (of_rows or not unlabelled):  # as in a pipeline
+    unlabelled = tally.shown.get(Reason.UNLABELLED, [])
+    missing = tally.shown.get(Reason.MISSING_IMAGE, [])
+    rows, fields = ("masks", "") if option == "--masks" else ("label rows", " and --key_column")
+    unusable = not missing and (not unlabelled or (not tally.orphan_rows and rows != "masks"))
+    if not tally.label_rows:  # as in a pipeline
+        of_rows = {Reason.BAD_ROW, Reason.MISSING_IMAGE, Reason.MISSING_FILE} & tally.dead.keys()
+        unusable = bool(tally.dead and (of_rows or not unlabelled))
+    if unusable:
         return f"{none} can be written: {_causes(tally.dead, tally, explained=True)}"
     if not tally.label_rows:
         _, message, _, _ = tally.first.get(Reason.UNLABELLED, ("", "", "", 0))
@@ -297,17 +289,11 @@ def _nothing_joined(tally: Tally, option: str) -> str:
             "'(?P<label>[a-z]+)[._]?[0-9]+[.]jpg'; --unlabelled keep writes images without labels"
             f"{f'. Of the first: {message}' if '--label_from' in message else ''}"
         )
-    rows, fields = ("masks", "") if option == "--masks" else ("label rows", " and --key_column")
     reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(tally.dead.items()))
     first = min(tally.first, key=lambda reason: (reason == Reason.UNLABELLED, reason), default="")
     key = repr(tally.first[first][0]) if first and tally.first[first][0] else ""
     of_first = f"{first}, {key}" if key else first
     message = f"Of the first {of_first}: {_first(tally, first)}. " if first else ""
-    if not missing and (not unlabelled or (not tally.orphan_rows and rows != "masks")):
-        return (
-            f"{none} has labels that can be used, in {tally.label_rows} {rows} ({reasons}). "
-            f"{message}dead_letters.jsonl lists them all"
-        )
     return (
         f"{none} met one of {tally.label_rows} {rows} ({reasons}). Images are named like "
         f"{quoted(unlabelled)}; {rows.split()[-1]} name {quoted(missing)}. "
@@ -433,11 +419,8 @@ def too_many_bad(tally: Tally, max_bad_fraction: float) -> errors.Refusal | None
 
 def all_filtered(tally: Tally, shards: Sequence[sharding.ShardInfo]) -> errors.Refusal | None:
     """The refusal of a run whose filters left nothing to write."""
-    filtered = [
-        f"{count} by --{name}"
-        for reason, name in FILTER_REASONS.items()
-        if (count := tally.dead[reason])
-    ]
+    counts = {name: tally.dead[reason] for reason, name in FILTER_REASONS.items()}
+    filtered = [f"{count} by --{name}" for name, count in counts.items() if count]
     if not filtered or any(shard.examples for shard in shards):
         return None
     error = errors.NothingLeftError(
@@ -473,12 +456,9 @@ def accounting_error(
     planned = [spec.file_name for spec in shard_plan.specs]
     if sorted(shard.file_name for shard in shards) != sorted(planned):
         fault = f"{len(planned)} shards were planned, {len(shards)} were written:"
-    remedy = (
-        "No manifest is written. This is a fault of the program or the runner; please report it"
-    )
-    return (
-        errors.Refusal.from_error(errors.LostSamplesError(f"{fault} {remedy}")) if fault else None
-    )
+    remedy = "This is a fault of the program or the runner; please report it"
+    error = errors.LostSamplesError(f"{fault} No manifest is written. {remedy}")
+    return errors.Refusal.from_error(error) if fault else None
 
 
 def other_shards(then: sharding.ShardPlan, now: sharding.ShardPlan) -> errors.ConversionError:

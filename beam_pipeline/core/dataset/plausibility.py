@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import posixpath
+import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -115,9 +116,9 @@ def _kind_questions(
         reason = kind.text.format(n=len(names), of=of_all, some=_some(names), first=repr(names[0]))
         advice, answer = kind.advice, dict[str, Any]()
         if kind.option and checks.column:
-            is_label = kind.option == "label_column"
-            value = kind.value if is_label else {checks.column: kind.value}
-            advice, answer = "", {kind.option: value}
+            option, value = kind.option
+            of_column = value if option == "label_column" else {checks.column: value}
+            advice, answer = "", {option: of_column}
         labelled = {*checks.split_folders} - classes.keys()
         if kind.id == "split_as_class" and checks.folder and labelled:
             advice += " To leave its images out:"
@@ -127,30 +128,26 @@ def _kind_questions(
 
 # --- folders without a class --------------------------------------------------------------------
 
-_NO_CLASSES = {
-    Role.SPLIT: (
-        "splits",
-        "Put the class folders into folders called train, validation and test, or name a label file "
-        "with --labels.",
-    ),
-    Role.IMAGES: (
-        "images",
-        "Name the folder that contains class folders with --images, or a file of labels "
-        "with --labels.",
-    ),
-    Role.MASKS: (
-        "images and masks",
-        "Several masks of an image have to be one, whose pixels are class ids: --masks names its folder.",
-    ),
-    Role.DATE: ("dates", "Name a file of labels with --labels."),
-    Role.PART: ("numbered parts", "Name a file of labels with --labels."),
-    Role.GROUP: ("of the same classes each", "Name one of these folders with --images."),
-    Role.WRAPPER: (
-        "around all others",
-        "Name the folder that contains class folders with --images.",
-    ),
+_CONTENTS = {
+    Role.SPLIT: "splits",
+    Role.IMAGES: "images",
+    Role.MASKS: "images and masks",
+    Role.DATE: "dates",
+    Role.PART: "numbered parts",
+    Role.GROUP: "of the same classes each",
+    Role.WRAPPER: "around all others",
 }
-"""Role of a part of classes' names -> its content, and what to do."""
+"""Role of a part of classes' names -> its content."""
+
+_ADVICE = {
+    Role.SPLIT: "Put the class folders into folders called train, validation and test, or name a label file "
+    "with --labels.",
+    Role.MASKS: "Several masks of an image have to be one, whose pixels are class ids: --masks names its folder.",
+    Role.GROUP: "Name one of these folders with --images.",
+}
+_USUAL_ADVICE = (
+    "Name the folder that contains class folders with --images, or a file of labels with --labels."
+)
 
 
 def _odd_segments(
@@ -175,13 +172,13 @@ def _folders_in_classes(
     classes: Mapping[str, int],
     checks: LabelChecks,
 ) -> Question:
-    parts = [f"{_some(segment.names)} ({_NO_CLASSES[segment.role][0]})" for segment in odd]
+    parts = [f"{_some(segment.names)} ({_CONTENTS[segment.role]})" for segment in odd]
     reason = (
         f"{counted(len(classes), 'class/classes')} by {checks.where}, such as {min(classes)!r}, would have parts "
         f"without a class: {', '.join(parts)}."
     )
     name = odd[0].role.value
-    advice, answer = _NO_CLASSES[odd[0].role][1], dict[str, Any]()
+    advice, answer = _ADVICE.get(odd[0].role, _USUAL_ADVICE), dict[str, Any]()
     may_say_class = (s for s in segments if s.role in (Role.CLASS, Role.WRAPPER))
     names = {name for segment in may_say_class for name in segment.names}
     unclear = checks.listed or any(name in IMAGES or folders.named_splits(name) for name in names)
@@ -235,7 +232,10 @@ def _paths_as_classes(
         return
     words = {name for level in names for name in level}
     last = {path[-1] for path in paths}
-    pattern = last_folder_pattern([*checks.split_folders, *sorted(words)])
+    in_sets = bool(checks.split_folders) and all(len(p) == 2 and p[1] in classes for p in paths)
+    sets = sorted({path[0] for path in paths}) if in_sets else []
+    splits = [name for name in sorted(words) if name.lower() in folders.SPLIT_NAMES or name in sets]
+    pattern = last_folder_pattern([*checks.split_folders, *map(re.escape, splits)])
     whole = f"If whole paths are the classes, give --{'yes' if checks.listed else 'layout class_folders'}. "
     answer: dict[str, Any] = {"label_from": pattern}
     advice = f"{whole}If the last folder is the class:"
@@ -248,6 +248,8 @@ def _paths_as_classes(
     elif len(last) < len(paths) and differ_in_numbers(last):
         advice = f"If the last folder is the class, give --label_from {shlex.quote(pattern)}. If whole paths are:"
         answer = {"layout": "class_folders"}
+    elif sets:
+        advice = f"{whole}If {_some(sets)} is a split, as is {_some(checks.split_folders)}:"
     answer |= {"labels": ()} if checks.listed and answer else {}
     reason = f"{len(paths)} of {of_all} are paths of several folders: {described}."
     yield Question("paths_as_classes", reason, advice, answer or None)

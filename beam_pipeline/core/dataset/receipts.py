@@ -20,7 +20,7 @@ from typing import Annotated, Any
 from beam_pipeline.core import errors, references, typed_json
 from beam_pipeline.core.dataset.names import RECEIPTS_FOLDER
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.images.preparation import DIGEST_BYTES
+from beam_pipeline.core.images.header import DIGEST_BYTES
 from beam_pipeline.core.records import formats, image_statistics, sharding
 from beam_pipeline.core.text import excerpt
 

@@ -226,13 +226,8 @@ def apportion(
     """
     exact = [total * share for _, share in fractions.fractions]
     counts = [int(share) for share in exact]
-    by_remainder = sorted(
-        range(len(exact)),
-        key=lambda i: (
-            counts[i] - exact[i],
-            hasher.order(f"{stratum}\n{fractions.fractions[i][0]}"),
-        ),
-    )
+    ties = [hasher.order(f"{stratum}\n{name}") for name, _ in fractions.fractions]
+    by_remainder = sorted(range(len(exact)), key=lambda i: (counts[i] - exact[i], ties[i]))
     for i in by_remainder[: total - sum(counts)]:
         counts[i] += 1
     return counts

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from beam_pipeline.core import errors, packing, references, text
 from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
@@ -62,10 +62,8 @@ def written_bytes(measured: Sequence[Measured], samples: int, image_bytes: int) 
     mean_size = sum(sample.size for sample in ordered) / len(ordered)
     mean_written = sum(sample.written for sample in ordered) / len(ordered)
     spread = sum((sample.size - mean_size) ** 2 for sample in ordered)
-    slope = 0.0
-    if spread:
-        together = sum((s.size - mean_size) * (s.written - mean_written) for s in ordered)
-        slope = max(0.0, together / spread)
+    together = sum((s.size - mean_size) * (s.written - mean_written) for s in ordered)
+    slope = max(0.0, together / spread) if spread else 0.0
     return max(0, round(mean_written * samples + slope * (image_bytes - mean_size * samples)))
 
 
@@ -194,35 +192,20 @@ class Tally:
             self.samples.update(splits)
             for split, size in zip(splits, sizes, strict=True):
                 self.sample_bytes[split] += size
-        if labels is not None:
-            self._add_classes(Counter(map(itemgetter(class_column), labels)))
-
-    def _add_classes(self, counts: Mapping[Any, int]) -> None:
+        counts = Counter(map(itemgetter(class_column), labels or ()))
         for names, count in counts.items():
             for name in names if isinstance(names, tuple) else () if names is None else (names,):
                 self.classes[name] += count
 
-    def remove_samples(
-        self,
-        samples: Sequence[references.SampleRef],
-        class_column: int | None,
-        file_columns: Sequence[int] = (),
-    ) -> None:
-        """Takes back samples that another tally has counted; splits and classes stay if none is left.
-
-        It takes the arguments of `add_samples`.
-        """
-        counts = Tally()
-        counts.add_samples(samples, class_column, file_columns)
-        self.samples.subtract(counts.samples)
-        self.sample_bytes.subtract(counts.sample_bytes)
-        self.classes.subtract(counts.classes)
+    def remove_samples(self, counts: Tally) -> None:
+        """Takes back samples that another tally has counted; splits and classes stay if none is left."""
+        for name in ("samples", "sample_bytes", "classes"):
+            getattr(self, name).subtract(getattr(counts, name))
 
     def add_unlabelled(self, keys: Sequence[str]) -> None:
         """Counts samples that are kept without a label, and keeps their first few keys."""
         self.unlabelled += len(keys)
-        if keys:
-            self._show(Reason.UNLABELLED.value, keys)
+        self._show(Reason.UNLABELLED.value, keys)
 
     def add_dead_letters(self, dead_letters: Iterable[DeadLetter]) -> None:
         """Counts dead letters and keeps the first few keys of each reason."""
@@ -235,8 +218,9 @@ class Tally:
             self.dead[reason] += len(of_reason)
             self._show(reason, of_reason)
 
-    def _show(self, reason: str, keys: Iterable[str]) -> None:
-        self.shown[reason] = sorted((*self.shown.get(reason, ()), *keys))[:_SHOWN]
+    def _show(self, reason: str, keys: Sequence[str]) -> None:
+        if keys:
+            self.shown[reason] = sorted((*self.shown.get(reason, ()), *keys))[:_SHOWN]
 
     @property
     def dropped_objects(self) -> int:

@@ -63,16 +63,16 @@ def verify_counts(manifest: Manifest) -> Iterator[str]:
                 yield f"split {name}: its shards have {total} {figure}, it claims {claimed}"
     counts, by_reason = manifest.counts, sum(manifest.dead_letters.values())
     examples = sum(split.examples for split in manifest.splits.values())
-    if counts.examples != examples:
-        yield f"counts.examples is {counts.examples}, the sum in splits is {examples}"
-    if counts.dead_letters != by_reason:
-        yield f"counts.dead_letters is {counts.dead_letters}, the sum by reason is {by_reason}"
     images = sum(manifest.images.formats.values()) if manifest.images else counts.examples
-    if images != counts.examples:
-        yield f"images.formats adds up to {images} images of {counts.examples}"
     objects = manifest.dead_letters.get(dead_letters.Reason.EMPTY_BOX.value, 0)
-    if counts.dropped_objects != objects:
-        yield f"counts.dropped_objects is {counts.dropped_objects}, their dead letters are {objects}"
+    for name, count, source, expected in (
+        ("counts.examples", counts.examples, "the sum in splits", examples),
+        ("counts.dead_letters", counts.dead_letters, "the sum by reason", by_reason),
+        ("counts.examples", counts.examples, "the sum in images.formats", images),
+        ("counts.dropped_objects", counts.dropped_objects, "the number by reason", objects),
+    ):
+        if count != expected:
+            yield f"{name} is {count}, {source} is {expected}"
     fault = tally.accounting_fault(
         listed=counts.listed_images,
         orphan_rows=counts.label_rows_without_image,
@@ -112,16 +112,13 @@ def class_key_of(manifest: Manifest) -> str:
 
 def _feature_faults(features: Features, expected: Mapping[str, FeatureEntry]) -> Iterator[str]:
     for key, entry in expected.items():
-        if key not in features:
-            if not entry.optional:
-                yield f"feature {key} is missing"
-            continue
-        kind, values = features[key]
+        kind, values = features.get(key, (entry.kind, None))
+        count = math.prod(length or 0 for length in entry.shape)
         if kind != entry.kind:
             yield f"feature {key} is {kind or 'without a kind'}, the manifest lists {entry.kind}"
-            continue
-        count = math.prod(length or 0 for length in entry.shape)
-        if not entry.ragged and len(values) != count:
+        elif values is None and not entry.optional:
+            yield f"feature {key} is missing"
+        elif values is not None and not entry.ragged and len(values) != count:
             yield f"feature {key} has {len(values)} values, the manifest lists {count}"
     for key in features:
         if key not in expected:

@@ -110,26 +110,15 @@ class Geometry:
     offset: tuple[int, int]
     size: Size
 
-    @classmethod
-    def of(cls, size: Size, orientation: int = UPRIGHT) -> Geometry:
-        """Turns an image and does nothing else."""
-        turned = turned_size(size, orientation)
-        return cls(size, orientation, (0, 0, *turned), turned, (0, 0), turned)
-
-    @property
-    def turned(self) -> Size:
-        """(width, height) after turning."""
-        return turned_size(self.stored, self.orientation)
-
     @cached_property
     def is_identity(self) -> bool:
         """True if the image is not changed."""
-        return self == Geometry.of(self.stored)
+        return self == plan_geometry(self.stored, UPRIGHT, None)
 
     @cached_property
     def is_resized(self) -> bool:
         """True if it does more than turn the image."""
-        return self != Geometry.of(self.stored, self.orientation)
+        return self != plan_geometry(self.stored, self.orientation, None)
 
     @cached_property
     def unturned(self) -> tuple[Rectangle, Size]:
@@ -170,22 +159,6 @@ PILLOW = "pillow"
 """The default of --image_codec; `preparation.IMAGE_CODECS` has all values."""
 
 QUALITY = 90
-
-
-@dataclass(frozen=True)
-class Resize:
-    """The size that images are to have.
-
-    Attributes:
-      width, height: of the target, in pixels.
-      mode: a name in `RESIZE_MODES`.
-      never_enlarge: images are never scaled up.
-    """
-
-    width: int
-    height: int
-    mode: str = "shortest"
-    never_enlarge: bool = True
 
 
 @dataclass(frozen=True)
@@ -262,21 +235,11 @@ class ImageChanges:
         changed = self.resize or self.crop or self.image_format != "keep"
         return bool(changed) or self.reencode != "never"
 
-    @cached_property
-    def target(self) -> Resize | None:
-        """The size that images are to have."""
-        if self.resize is None:
-            return None
-        return Resize(*self.resize, self.resize_mode, self.never_enlarge)
-
     def recorded(self) -> dict[str, Any]:
         """The values that are not at their defaults, for JSON; `from_recorded` reads them."""
         defaults = dataclasses.asdict(ImageChanges())
         given = dataclasses.asdict(self)
-        values = {name: value for name, value in given.items() if value != defaults[name]}
-        if self.resize:
-            values["resize"] = list(self.resize)
-        return values
+        return {name: value for name, value in given.items() if value != defaults[name]}
 
     @classmethod
     def from_recorded(cls, values: Mapping[str, Any]) -> ImageChanges:
@@ -289,12 +252,12 @@ class ImageChanges:
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def _scaled(size: Size, resize: Resize, *, cover: bool) -> Size:
+def _scaled(size: Size, target: Size, *, cover: bool, never_enlarge: bool) -> Size:
     """A size scaled, with its aspect ratio, to cover the target or to fit into it."""
-    (width, height), target_width, target_height = size, resize.width, resize.height
+    (width, height), (target_width, target_height) = size, target
     by_width = (target_width * height >= target_height * width) == cover
     over, under = (target_width, width) if by_width else (target_height, height)
-    if over >= under and resize.never_enlarge:
+    if over >= under and never_enlarge:
         return size
     # The other side is rounded half up, in integers.
     return (
@@ -303,74 +266,51 @@ def _scaled(size: Size, resize: Resize, *, cover: bool) -> Size:
     )
 
 
-def _fitted(size: Size, resize: Resize) -> tuple[Rectangle, Size, tuple[int, int], Size]:
+def _fitted(
+    size: Size, target: Size, mode: str, *, never_enlarge: bool
+) -> tuple[Rectangle, Size, tuple[int, int], Size]:
     """(crop, scaled, offset, size), as `Geometry` has them, of a turned image."""
     (width, height), whole = size, (0, 0, *size)
-    if resize.mode == "exact":
-        scaled = resize.width, resize.height
-        if resize.never_enlarge:
-            scaled = min(width, resize.width), min(height, resize.height)
-        return whole, scaled, (0, 0), scaled
-    scaled = _scaled(size, resize, cover=resize.mode in ("shortest", "crop"))
-    if resize.mode == "pad":
-        offset = ((resize.width - scaled[0]) // 2, (resize.height - scaled[1]) // 2)
-        return whole, scaled, offset, (resize.width, resize.height)
-    if resize.mode != "crop":
-        return whole, scaled, (0, 0), scaled
-    part = (min(scaled[0], resize.width), min(scaled[1], resize.height))
-    if scaled == size:  # whole pixels are cut off
-        left, top = (width - part[0]) // 2, (height - part[1]) // 2
-        return (left, top, left + part[0], top + part[1]), part, (0, 0), part
-    x = y = 0.0
-    if resize.width * height >= resize.height * width:
-        y = (height - min(float(height), resize.height * width / resize.width)) / 2
+    least = (min(width, target[0]), min(height, target[1]))
+    if mode == "exact":
+        scaled = least if never_enlarge else target
     else:
-        x = (width - min(float(width), resize.width * height / resize.height)) / 2
+        cover = mode in ("shortest", "crop")
+        scaled = _scaled(size, target, cover=cover, never_enlarge=never_enlarge)
+    if mode == "pad":
+        offset = ((target[0] - scaled[0]) // 2, (target[1] - scaled[1]) // 2)
+        return whole, scaled, offset, target
+    if mode != "crop":
+        return whole, scaled, (0, 0), scaled
+    if scaled == size:  # whole pixels are cut off
+        left, top = (width - least[0]) // 2, (height - least[1]) // 2
+        return (left, top, left + least[0], top + least[1]), least, (0, 0), least
+    part = (min(scaled[0], target[0]), min(scaled[1], target[1]))
+    x = (width - min(float(width), target[0] * height / target[1])) / 2
+    y = (height - min(float(height), target[1] * width / target[0])) / 2
     return (x, y, width - x, height - y), part, (0, 0), part
 
 
 @lru_cache(_CACHED_PLANS)
 def plan_geometry(
-    size: Size, orientation: int, resize: Resize | None, window: Rectangle | None = None
+    size: Size, orientation: int, changes: ImageChanges | None, window: Rectangle | None = None
 ) -> Geometry:
     """Plans what happens to an image.
 
     Args:
       size: (width, height) as stored.
       orientation: EXIF's, if the image is to be turned; else 1.
-      resize: the size that it is to have; None to leave it.
+      changes: the size that it is to have, if any.
       window: whole pixels of the turned image that are cut out before; None for all of it.
     """
-    if window is None and resize is None:
-        return Geometry.of(size, orientation)
     left, top, right, bottom = window or (0, 0, *turned_size(size, orientation))
     part = int(right - left), int(bottom - top)
-    whole: Rectangle = (0, 0, *part)
-    crop, scaled, offset, canvas = _fitted(part, resize) if resize else (whole, part, (0, 0), part)
+    if not changes or not changes.resize:
+        return Geometry(size, orientation, (left, top, right, bottom), part, (0, 0), part)
+    mode, never_enlarge = changes.resize_mode, changes.never_enlarge
+    crop, *steps = _fitted(part, changes.resize, mode, never_enlarge=never_enlarge)
     crop = (left + crop[0], top + crop[1], left + crop[2], top + crop[3])
-    return Geometry(size, orientation, crop, scaled, offset, canvas)
-
-
-def measured_header(header: ImageHeader, claimed: Size | None, *, as_shown: bool) -> ImageHeader:
-    """The header of the picture that labels were measured on: the stored or the rotated one.
-
-    The size that a label file claims decides, if EXIF turns the image by a quarter. Where it is of no
-    help, most tools for labelling show pictures turned.
-
-    Args:
-      header: of the stored image.
-      claimed: (width, height); None if the label file gives none.
-      as_shown: whether labels without such a hint were measured on the picture as it is shown.
-
-    Returns: the header; its orientation is 1 if it describes the picture as shown.
-    """
-    stored = (header.width, header.height)
-    turned = turned_size(stored, header.orientation)
-    if stored != turned and claimed in (stored, turned):
-        as_shown = claimed == turned
-    if not as_shown:
-        return header
-    return header._replace(width=turned[0], height=turned[1], orientation=UPRIGHT)
+    return Geometry(size, orientation, crop, *steps)
 
 
 def check_claimed_size(claimed: Size | None, header: ImageHeader, *, boxes: bool) -> None:
@@ -387,10 +327,9 @@ def check_claimed_size(claimed: Size | None, header: ImageHeader, *, boxes: bool
     Raises:
       BadImageError: it has another size.
     """
-    size = (header.width, header.height)
-    if claimed is None or claimed == size or min(claimed) <= 0:
+    if claimed is None or claimed == header.size or min(claimed) <= 0:
         return
-    swapped = claimed == size[::-1]
+    swapped = claimed == header.size[::-1]
     if swapped and (not boxes or header.orientation in QUARTER_TURNS):
         return
     hint = "; width and height are swapped, and EXIF does not turn the image" if swapped else ""

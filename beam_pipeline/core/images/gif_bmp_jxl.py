@@ -49,16 +49,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.header import (
-    MAX_PIXELS,
-    REENCODED,
-    BadImageError,
-    ImageHeader,
-    check_pixels,
-    corrupt,
-    cut_short,
-    undecodable,
-)
+from beam_pipeline.core.images import header as headers
+from beam_pipeline.core.images.header import BadImageError, ImageHeader, corrupt, cut_short
 
 GIF_MAGIC = b"GIF8"
 _SIGNATURES = (b"GIF87a", b"GIF89a")
@@ -101,11 +93,12 @@ def gif_header(data: bytes) -> ImageHeader:
     height = width = frames = 0
     for frame in _frames(data):
         height, width, frames = max(height, frame.height), max(width, frame.width), frames + 1
-        check_pixels(height, width)
-        if frames * height * width > MAX_PIXELS:  # TensorFlow gives each the size of the largest
+        headers.check_pixels(height, width)
+        # TensorFlow gives each the size of the largest.
+        if frames * height * width > headers.MAX_PIXELS:
             raise BadImageError(
                 Reason.DECOMPRESSION_BOMB,
-                f"{frames} frames or more of {width} x {height} pixels: more than {MAX_PIXELS} pixels "
+                f"{frames} frames or more of {width} x {height} pixels: more than {headers.MAX_PIXELS} pixels "
                 "in all, for tf.io.decode_image; shorten the animation to keep it",
             )
     if not frames:
@@ -127,15 +120,14 @@ def check_gif(data: bytes) -> ImageHeader:
             packed.append(data[offset + 1 : offset + 1 + length])
             offset += length + 1
         if fault := _fault(frame, b"".join(packed)):
-            raise undecodable("gif", f"frame {number}: {fault}")
+            raise headers.undecodable("gif", f"frame {number}: {fault}")
     return header
 
 
 def _frames(data: bytes) -> Iterator[_Frame]:
     if not data.startswith(_SIGNATURES) or len(data) < _SCREEN_END:
         raise corrupt("GIF", "the header is broken or cut short", data)
-    flags = data[10]
-    shared = _colours(flags)
+    shared = _colours(data[10])
     offset = _SCREEN_END + 3 * shared
     transparent, has_frame = -1, False
     # As giflib does, ends quietly at what is not a block, if a frame came before it.
@@ -147,7 +139,17 @@ def _frames(data: bytes) -> Iterator[_Frame]:
                 # giflib does not know an extension without content: it expects one more chain.
                 offset = _skipped(data, offset + 2 + (data[offset + 2] == 0))
                 continue
-            frame = _frame(data, offset + 1, shared, transparent)
+            _, _, width, height, flags = _FRAME.unpack_from(data, offset + 1)
+            own = _colours(flags)
+            start = offset + 1 + _FRAME.size + 3 * own
+            frame = _Frame(width, height, own or shared, transparent, data[start], start + 1)
+            if not all(frame[:3]) or frame.code_bits not in _CODE_BITS:
+                raise corrupt(
+                    "GIF",
+                    f"a frame claims {width} x {height} pixels of {frame.colours} colours and codes of "
+                    f"{frame.code_bits} bits",
+                    data,
+                )
             offset = _skipped(data, frame.start)
         except (IndexError, struct.error) as error:
             if has_frame:
@@ -155,21 +157,6 @@ def _frames(data: bytes) -> Iterator[_Frame]:
             raise corrupt("GIF", "the header is broken or cut short", data) from error
         transparent, has_frame = -1, True
         yield frame
-
-
-def _frame(data: bytes, offset: int, shared: int, transparent: int) -> _Frame:
-    _, _, width, height, flags = _FRAME.unpack_from(data, offset)
-    own = _colours(flags)
-    start = offset + _FRAME.size + 3 * own
-    code_bits = data[start]
-    if not width or not height or not (own or shared) or code_bits not in _CODE_BITS:
-        raise corrupt(
-            "GIF",
-            f"a frame claims {width} x {height} pixels of {own or shared} colours and codes of "
-            f"{code_bits} bits",
-            data,
-        )
-    return _Frame(width, height, own or shared, transparent, code_bits, start + 1)
 
 
 def _colours(flags: int) -> int:
@@ -229,8 +216,7 @@ def _fault(frame: _Frame, packed: bytes) -> str:
 
 
 BMP_MAGIC = b"BM"
-_FIELDS = struct.Struct("<iIiiHHI")  # from byte 10 on
-_FIELDS_START = 10
+_FIELDS = struct.Struct("<10xiIiiHHI")
 _CHANNELS = {8: 1, 24: 3, 32: 4}  # by bits a pixel; a palette is not looked up
 _OLD_HEADER_BYTES = 12  # OS/2's first, with its figures elsewhere
 _COMPRESSION_FROM = 20  # bytes of a header that has the field
@@ -243,24 +229,21 @@ def bmp_header(data: bytes) -> ImageHeader:
     Raises:
       BadImageError: TensorFlow does not decode it, or would decode something else.
     """
-    if len(data) < _FIELDS_START + _FIELDS.size:
+    if len(data) < _FIELDS.size:
         raise corrupt("BMP", "the header is broken or cut short", data)
-    offset, header_bytes, width, height, _, bits, compression = _FIELDS.unpack_from(
-        data, _FIELDS_START
-    )
+    offset, header_bytes, width, height, _, bits, compression = _FIELDS.unpack_from(data)
     if header_bytes < _OLD_HEADER_BYTES or offset < 0:
         raise corrupt("BMP", "the header is broken or cut short", data)
     compressed = header_bytes >= _COMPRESSION_FROM and compression not in _UNCOMPRESSED
     if header_bytes == _OLD_HEADER_BYTES or compressed or bits not in _CHANNELS:
-        raise BadImageError(
-            Reason.UNSUPPORTED_FORMAT,
+        raise headers.unsupported(
             "a BMP that is compressed, of OS/2's oldest kind, or of other than 8, 24 or 32 bits a "
-            f"pixel cannot be decoded by tf.io.decode_image; {REENCODED}",
+            f"pixel cannot be decoded by tf.io.decode_image; {headers.REENCODED}",
         )
     channels, rows = _CHANNELS[bits], abs(height)
     if width <= 0 or not rows:
         raise corrupt("BMP", f"the header claims {width} x {height} pixels", data)
-    check_pixels(rows, width)
+    headers.check_pixels(rows, width)
     expected = offset + rows * ((channels * width + 3) // 4 * 4)
     if len(data) != expected:
         raise corrupt(
@@ -274,6 +257,7 @@ def bmp_header(data: bytes) -> ImageHeader:
 
 JXL_MAGIC = b"\xff\x0a"
 JXL_CONTAINER = b"\0\0\0\x0cJXL \r\n\x87\n"
+JXL_STARTS = (JXL_MAGIC, JXL_CONTAINER)
 
 _FILE_TYPE = b"jxl "
 _WHOLE, _PART = b"jxlc", b"jxlp"
@@ -322,7 +306,7 @@ def jxl_header(data: bytes) -> ImageHeader:
         height, width, channels = _fields(_Bits(codestream[len(JXL_MAGIC) :]))
     except IndexError as error:
         raise corrupt("JPEG XL", "the header is broken or cut short", data) from error
-    check_pixels(height, width)
+    headers.check_pixels(height, width)
     return ImageHeader("jxl", height, width, channels)
 
 
@@ -337,15 +321,14 @@ def check_jxl(data: bytes) -> ImageHeader:
     try:
         from pillow_jxl import Decoder
     except ImportError as error:
-        raise BadImageError(
-            Reason.UNSUPPORTED_FORMAT,
+        raise headers.unsupported(
             "JPEG XL, which --image_check full cannot decode without a library; run "
             "pip install pillow-jxl-plugin where shards are written",
         ) from error
     try:
         Decoder(num_threads=0)(data)
     except RuntimeError as error:
-        raise undecodable("jxl") from error
+        raise headers.undecodable("jxl") from error
     return header
 
 

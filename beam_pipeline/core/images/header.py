@@ -22,6 +22,7 @@ Source: CIPA DC-008 (EXIF 2.3), 4.6.4.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from typing import NamedTuple
 
@@ -41,9 +42,7 @@ REENCODED = "--reencode auto makes it a PNG or JPEG"
 """The way out for images that readers of TFRecords do not decode, and Pillow does."""
 
 PNG_PALETTE = 3
-PNG_CHANNELS = {0: 1, 2: 3, PNG_PALETTE: 3, 4: 2, 6: 4}
-"""A PNG's colour type -> its channels, as `tf.io.decode_image` returns them."""
-
+"""A PNG's colour type."""
 
 _MAGICS = (
     (b"\xff\xd8\xff", "jpg"),
@@ -87,6 +86,11 @@ class ImageHeader(NamedTuple):
     channels: int
     orientation: int = 1
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height)."""
+        return self.width, self.height
+
 
 class BadImageError(Exception):
     """The bytes cannot become an example. Carries the reason for the dead letter."""
@@ -111,6 +115,11 @@ def bomb(height: int, width: int) -> BadImageError:
     )
 
 
+def out_of_memory(work: str) -> BadImageError:
+    """The error for an image that needs too much memory: to read it, for instance."""
+    return BadImageError(Reason.DECOMPRESSION_BOMB, f"{work} it takes more memory than there is")
+
+
 def corrupt(name: str, fault: str, data: bytes) -> BadImageError:
     """The error for a file that begins as an image of a kind does, and is broken."""
     return BadImageError(
@@ -123,6 +132,11 @@ def cut_short(name: str, missing: str) -> BadImageError:
     return BadImageError(
         Reason.CORRUPT_IMAGE, f"the {name} header is sound, but the file is cut short: {missing}"
     )
+
+
+def unsupported(fault: str) -> BadImageError:
+    """The error for an image that is not decoded, or not written, in its format."""
+    return BadImageError(Reason.UNSUPPORTED_FORMAT, fault)
 
 
 def undecodable(name: str, fault: object = "") -> BadImageError:
@@ -139,8 +153,7 @@ EXIF_PREFIX = b"Exif\0\0"
 """The prefix of the TIFF header in a JPEG's segment, and in some PNGs and WebPs."""
 
 _TAG = 0x0112
-_ORDERS = {b"II": "<", b"MM": ">"}
-_MARK = 42
+_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}  # by the beginning of the TIFF header
 _VALUES = {1: "B", 3: "H", 4: "I"}  # by type: byte, short, long
 _ENTRY_BYTES = 12
 
@@ -148,22 +161,16 @@ _ENTRY_BYTES = 12
 def exif_orientation(exif: bytes) -> int:
     """Reads the orientation, from 1 to 8; 1, upright, if it is missing or EXIF is damaged."""
     start = len(EXIF_PREFIX) if exif.startswith(EXIF_PREFIX) else 0
-    order = _ORDERS.get(exif[start : start + 2])
+    order = _ORDERS.get(exif[start : start + 4])
     if order is None:
         return UPRIGHT
-    try:
-        mark, directory = struct.unpack_from(f"{order}HI", exif, start + 2)
-        if mark != _MARK:
-            return UPRIGHT
-        entry = start + directory
-        (entries,) = struct.unpack_from(f"{order}H", exif, entry)
-        entry += 2
-        for _ in range(entries):
+    with contextlib.suppress(struct.error):
+        (directory,) = struct.unpack_from(f"{order}I", exif, start + 4)
+        (entries,) = struct.unpack_from(f"{order}H", exif, start + directory)
+        first = start + directory + 2
+        for entry in range(first, first + entries * _ENTRY_BYTES, _ENTRY_BYTES):
             tag, kind, count = struct.unpack_from(f"{order}HHI", exif, entry)
             if tag == _TAG and kind in _VALUES and count == 1:
                 (value,) = struct.unpack_from(f"{order}{_VALUES[kind]}", exif, entry + 8)
                 return value if 1 <= value <= 8 else UPRIGHT
-            entry += _ENTRY_BYTES
-    except struct.error:
-        pass
     return UPRIGHT

@@ -35,20 +35,19 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images import png
+from beam_pipeline.core.images import png, preparation
 from beam_pipeline.core.images.geometry import Affine
-from beam_pipeline.core.images.header import PNG_PALETTE, BadImageError, ImageHeader
-from beam_pipeline.core.images.preparation import ImageCheck, passing_any_format, read_header
+from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.references import Size
 from beam_pipeline.core.typed_json import is_finite, is_integer
 
 if TYPE_CHECKING:
     from PIL import Image
 
-_PNG_LEVEL = 1  # a mask is a few runs; higher levels save nothing and take longer
 _LEAST_POINTS = 3
 _RUNS = re.compile(rb"\x00+|\x01+")
 
@@ -96,10 +95,10 @@ def mask_png(shape: str, header: ImageHeader, *, pixels: bool) -> bytes:
     """
     from PIL import Image  # few jobs have masks
 
-    width, height = header.width, header.height
+    width, height = header.size
     decoded = json.loads(shape)
     if isinstance(decoded, dict):
-        image = _from_runs(decoded, (width, height))
+        image = _from_runs(decoded, header.size)
     else:
         mask = bytearray(width * height)
         scale_x, scale_y = (1, 1) if pixels else (width, height)
@@ -107,13 +106,7 @@ def mask_png(shape: str, header: ImageHeader, *, pixels: bool) -> bytes:
             xs, ys = ([v * scale_x for v in polygon[::2]], [v * scale_y for v in polygon[1::2]])
             _fill(mask, [*zip(xs, ys, strict=True)], width, height)
         image = Image.frombytes("L", (width, height), bytes(mask))
-    return _saved(image)
-
-
-def _saved(image: Image.Image) -> bytes:
-    out = io.BytesIO()
-    image.save(out, "PNG", compress_level=_PNG_LEVEL)
-    return out.getvalue()
+    return preparation.png_of(image)
 
 
 def moved_shape(shape: str, *, outlines: Affine, affine: Affine, size: Size, to_size: Size) -> str:
@@ -164,20 +157,18 @@ def moved_png(mask: bytes, affine: Affine, size: Size) -> bytes:
     with Image.open(io.BytesIO(mask)) as opened:
         moved = moved_mask(opened, affine, size)
     moved.info = {}
-    return _saved(moved)
+    return preparation.png_of(moved)
 
 
 def _from_runs(shape: Mapping[str, Any], size: Size) -> Image.Image:
     """The mask of run lengths. Raises BadImageError if the image is not of their size."""
     from PIL import Image
 
-    width, height = size
-    if shape["size"] != [height, width]:
-        raise _other_size(shape["size"][::-1], size)
+    height, width = shape["size"]
+    _check_size((width, height), size)
     runs = enumerate(_counts(shape["counts"]))
     pixels = b"".join(bytes((number % 2,)) * count for number, count in runs)
-    by_column = Image.frombytes("L", (height, width), pixels)
-    return by_column.transpose(Image.Transpose.TRANSPOSE)
+    return Image.frombytes("L", (height, width), pixels).transpose(Image.Transpose.TRANSPOSE)
 
 
 def _fill(mask: bytearray, points: Sequence[tuple[float, float]], width: int, height: int) -> None:
@@ -243,10 +234,10 @@ _LOSSY = frozenset({"jpeg", "tiff_jpeg", "webp"})  # compressions of a TIFF
 _DEPTH_AT, _COLOUR_TYPE_AT = len(png.START) + 8, len(png.START) + 9
 
 
-def png_kind(head: bytes) -> tuple[int, int] | None:
-    """(bits a sample, colour type) of a file that begins as a PNG does; None for any other."""
+def png_kind(head: bytes) -> tuple[int, int]:
+    """(bits a sample, colour type) of a file that begins as a PNG does; (0, -1) for any other."""
     if not head.startswith(png.START) or len(head) <= _COLOUR_TYPE_AT:
-        return None
+        return 0, -1
     return head[_DEPTH_AT], head[_COLOUR_TYPE_AT]
 
 
@@ -257,8 +248,7 @@ def is_deep_grey(head: bytes) -> bool:
 
 def is_coloured(head: bytes) -> bool:
     """True for an RGB PNG, with or without transparency."""
-    kind = png_kind(head)
-    return kind is not None and kind[1] not in (_GREY, 4, PNG_PALETTE)
+    return png_kind(head)[1] in (2, 6)
 
 
 def grey_values(mask: bytes) -> set[int]:
@@ -268,36 +258,11 @@ def grey_values(mask: bytes) -> set[int]:
     return set(_opened(mask).tobytes())
 
 
-def mask_values(
-    kind: str,
-    mask: bytes,
-    segments: Sequence[Sequence[int]],
-    header: ImageHeader,
-    check: ImageCheck,
-    colours: Mapping[Colour, int] | None,
-) -> tuple[bytes, bytes]:
-    """The values of the two features of a column of masks.
-
-    Args:
-      kind: of the column, a value of `MASK_KINDS`.
-      mask: the file.
-      segments: see `panoptic_pngs`.
-      header: of the image.
-      check: checks an image file.
-      colours: see `segmentation_png`.
-    """
-    if kind == "panoptic":
-        return panoptic_pngs(mask, segments, header, check=check)
-    bits = 16 if kind == "segmentation16" else 8
-    return segmentation_png(mask, header, bits=bits, check=check, colours=colours), b"png"
-
-
 def segmentation_png(
     mask: bytes,
     header: ImageHeader,
-    *,
     bits: int,
-    check: ImageCheck,
+    check: preparation.ImageCheck,
     colours: Mapping[Colour, int] | None = None,
 ) -> bytes:
     """The mask of an image as a grey PNG of ids.
@@ -313,13 +278,14 @@ def segmentation_png(
       BadImageError: it is not an image, of another size, or does not tell ids; the message tells which.
     """
     # Others are decoded anyway; a full check refuses palettes that images may not have.
-    own = (check if mask.startswith(png.MAGIC) else passing_any_format(read_header))(mask)
+    any_format = partial(preparation.check_any_format, preparation.read_header)
+    own = (check if mask.startswith(png.MAGIC) else any_format)(mask)
     if own.format not in _LOSSLESS:
         raise _bad(f"a {own.format} mask; save masks as PNG, from what they were drawn with")
-    check_size(own, header)
+    _check_size(own.size, header.size)
     if colours is not None:
         return _of_colours(mask, own, colours, bits)
-    depth, colour_type = png_kind(mask) or (0, -1)
+    depth, colour_type = png_kind(mask)
     if is_coloured(mask):
         raise _bad(
             "an RGB mask: its colours are not class ids; give the id of each with --mask_colors, or "
@@ -338,23 +304,22 @@ def segmentation_png(
     return png.grey_png(bytes(pixels), own.width, own.height, bits)
 
 
-def check_size(own: ImageHeader, header: ImageHeader) -> None:
+def _check_size(size: Size, of_image: Size) -> None:
     """Makes sure that a mask has its image's size, pixel for pixel. Raises BadImageError."""
-    if (own.width, own.height) == (header.width, header.height):
-        return
-    raise _other_size((own.width, own.height), (header.width, header.height))
-
-
-def _other_size(size: Size, of_image: Size) -> BadImageError:
-    return BadImageError(
-        Reason.SIZE_MISMATCH,
-        f"a mask of {size[0]} x {size[1]} pixels, the image has {of_image[0]} x {of_image[1]}; take the image that "
-        "was labelled, upright if the mask is, or scale the mask",
-    )
+    if size != of_image:
+        raise BadImageError(
+            Reason.SIZE_MISMATCH,
+            f"a mask of {size[0]} x {size[1]} pixels, the image has {of_image[0]} x {of_image[1]}; take the "
+            "image that was labelled, upright if the mask is, or scale the mask",
+        )
 
 
 def panoptic_pngs(
-    mask: bytes, segments: Sequence[Sequence[int]], header: ImageHeader, *, check: ImageCheck
+    mask: bytes,
+    segments: Sequence[Sequence[int]],
+    header: ImageHeader,
+    *,
+    check: preparation.ImageCheck,
 ) -> tuple[bytes, bytes]:
     """The two masks in a panoptic PNG: the category of each pixel, and the segment's number.
 
@@ -372,7 +337,7 @@ def panoptic_pngs(
         numbers that its bits do not contain.
     """
     own = check(mask)
-    check_size(own, header)
+    _check_size(own.size, header.size)
     if not is_coloured(mask):
         raise _bad("not an RGB PNG, as COCO's panoptic masks are")
     ids = {0: (0, 0)}

@@ -68,7 +68,7 @@ def codec_version() -> str:
 
 
 def rewrite(
-    data: bytes, opened: pillow_codec.Opened, geometry: Geometry, changes: ImageChanges
+    opened: pillow_codec.Opened, geometry: Geometry, changes: ImageChanges
 ) -> tuple[bytes, header.ImageHeader]:
     """Decodes an image, changes its geometry and encodes it.
 
@@ -82,8 +82,8 @@ def rewrite(
         and (changes.color_profile == "srgb" or "icc_profile" not in opened.image.info)
     ):
         with _same_anywhere(), contextlib.suppress(cv2.error):  # too little memory, for instance
-            written = _rewritten(data, opened, geometry, changes)
-    return written or pillow_codec.rewrite(data, opened, geometry, changes)
+            written = _rewritten(opened, geometry, changes)
+    return written or pillow_codec.rewrite(opened, geometry, changes)
 
 
 @lru_cache(maxsize=1)
@@ -105,7 +105,7 @@ def _same_anywhere() -> Iterator[None]:
 
 
 def _rewritten(
-    data: bytes, opened: pillow_codec.Opened, geometry: Geometry, changes: ImageChanges
+    opened: pillow_codec.Opened, geometry: Geometry, changes: ImageChanges
 ) -> tuple[bytes, header.ImageHeader] | None:
     """The new file and its header; None if OpenCV cannot make it."""
     box, size = geometry.unturned
@@ -113,7 +113,7 @@ def _rewritten(
     if not part:
         return None
     mode = opened.image.mode
-    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), _READ[mode, part] | _AS_STORED)
+    pixels = cv2.imdecode(np.frombuffer(opened.data, np.uint8), _READ[mode, part] | _AS_STORED)
     width, height = (-(-side // part) for side in geometry.stored)
     if pixels is None or pixels.shape[:2] != (height, width):
         return None
@@ -178,7 +178,7 @@ def _scaled(pixels: Any, size: Size) -> Any:
 def _to_srgb(pixels: Any, opened: pillow_codec.Opened) -> Any:
     """Converts the colours, where a file has a profile."""
     profile, mode = opened.image.info.get("icc_profile"), opened.image.mode
-    if not profile or not pillow_codec.is_converted(mode, profile):
+    if not profile or not pillow_codec.srgb_transform(profile, mode):
         return pixels
     order = _ORDERS[mode]
     height, width = pixels.shape[:2]

@@ -26,16 +26,9 @@ from PIL import Image, ImageCms, JpegImagePlugin, features
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import gif_bmp_jxl, jpeg, png
-from beam_pipeline.core.images.geometry import Geometry, Rectangle
-from beam_pipeline.core.images.header import (
-    QUARTER_TURNS,
-    UPRIGHT,
-    BadImageError,
-    ImageHeader,
-    check_pixels,
-    exif_orientation,
-    undecodable,
-)
+from beam_pipeline.core.images import header as headers
+from beam_pipeline.core.images.geometry import Geometry, Rectangle, turned_size
+from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader, unsupported
 from beam_pipeline.core.images.pillow_header import OWN_FORMATS, PARSER_ERRORS, check_scans, open_as
 
 if TYPE_CHECKING:
@@ -99,12 +92,14 @@ class Opened(NamedTuple):
     """An image whose header Pillow has read.
 
     Attributes:
+      data: the file.
       image: undecoded, at its first frame.
       header: with Pillow's size, which for a GIF is the screen's.
       animated: it has several frames.
       unreadable: readers of TFRecords do not show its pixels as a viewer does, or not at all.
     """
 
+    data: bytes
     image: Image.Image
     header: ImageHeader
     animated: bool
@@ -124,7 +119,7 @@ class _PlainJpegFile(JpegImagePlugin.JpegImageFile):
 
     def _open(self) -> None:
         header = self._plain.header
-        self._size = (header.width, header.height)
+        self._size = header.size
         self._mode = "L" if header.channels == 1 else "RGB"
         # Pillow 10 has no `_Tile`, and later ones take a plain tuple, too.
         self.tile = [("jpeg", (0, 0, *self._size), 0, (self._mode, ""))]  # type: ignore[list-item]
@@ -144,23 +139,23 @@ def open_image(data: bytes) -> Opened:
     if not (plain and plain.single_scan):
         check_scans(data)
     if plain:
-        return Opened(_PlainJpegFile(data, plain), plain.header, animated=False, unreadable=False)
+        file = _PlainJpegFile(data, plain)
+        return Opened(data, file, plain.header, animated=False, unreadable=False)
     try:
         image = open_as(data, OWN_FORMATS) or open_as(data, _foreign_formats())
         if image is None:
             formats = ", ".join((*OWN_FORMATS, *_foreign_formats()))
-            raise BadImageError(
-                Reason.UNSUPPORTED_FORMAT,
+            raise unsupported(
                 "Pillow cannot open it, to re-encode it: it is broken, of a rare kind (of a TIFF of more than four "
                 f"bands, write three as a PNG), or of none of the formats {formats}"
                 + ("" if "HEIF" in Image.OPEN else " (HEIC: pip install pillow-heif)"),
             )
         width, height = image.size
-        check_pixels(height, width)
+        headers.check_pixels(height, width)
         name = _NAMES.get(image.format or "", (image.format or "").lower())
-        orientation = UPRIGHT
-        if image.format not in ("TIFF", "HEIF"):  # which are turned when they are decoded
-            orientation = exif_orientation(image.info.get("exif") or b"")
+        # TIFF and HEIF are turned when they are decoded.
+        exif = b"" if image.format in ("TIFF", "HEIF") else image.info.get("exif")
+        orientation = headers.exif_orientation(exif or b"")
         animated = image.format != "MPO" and bool(getattr(image, "is_animated", False))
     except PARSER_ERRORS as error:
         unknown = str(error).startswith("Unsupported")
@@ -169,16 +164,15 @@ def open_image(data: bytes) -> Opened:
             f"its header cannot be read by Pillow: {error}",
         ) from error
     channels = {"1": 1, "L": 1, "LA": 2, "RGBA": 4, "PA": 4, "I;16": 1}.get(image.mode, 3)
-    foreign = image.format in _FOREIGN_FORMATS
     unreadable = (
-        foreign
+        image.format in _FOREIGN_FORMATS
         or image.mode in ("CMYK", "YCCK")
         or (image.mode == "P" and name == "png" and "transparency" in image.info)
         or (animated and name == "webp")
         or (name == "bmp" and _is_unusual_bmp(data, image))
     )
     header = ImageHeader(name, height, width, channels, orientation)
-    return Opened(image, header, animated, unreadable)
+    return Opened(data, image, header, animated, unreadable)
 
 
 def _is_unusual_bmp(data: bytes, image: Image.Image) -> bool:
@@ -210,14 +204,11 @@ def _foreign_formats() -> tuple[str, ...]:
 # --- pixels ---------------------------------------------------------------------------------------
 
 
-def rewrite(
-    data: bytes, opened: Opened, geometry: Geometry, changes: ImageChanges
-) -> tuple[bytes, ImageHeader]:
+def rewrite(opened: Opened, geometry: Geometry, changes: ImageChanges) -> tuple[bytes, ImageHeader]:
     """Decodes an image, changes its geometry and encodes it.
 
     Args:
-      data: the file.
-      opened: what `open_image` returned for it; not to be used again.
+      opened: what `open_image` returned; not to be used again.
       geometry: planned for the size in its header.
       changes: the encoding.
 
@@ -228,18 +219,16 @@ def rewrite(
     """
     try:
         keeps_16_bits = changes.image_format in ("keep", "png")
-        if keeps_16_bits and (deep := png.colour_channels(data, opened.header)):
+        if keeps_16_bits and (deep := png.colour_channels(opened.data, opened.header)):
             channels = [_changed(channel, geometry, None) for channel in deep]
             header = written_header("png", len(channels), opened, geometry)
             return png.png_of_channels(channels), header
         image = _changed(opened.image, geometry, changes)
     except MemoryError as error:
-        raise BadImageError(
-            Reason.DECOMPRESSION_BOMB, "decoding it takes more memory than there is"
-        ) from error
+        raise headers.out_of_memory("decoding") from error
     except PARSER_ERRORS as error:
-        raise undecodable(opened.header.format, error) from error
-    return _encoded(image, data, opened, geometry, changes)
+        raise headers.undecodable(opened.header.format, error) from error
+    return _encoded(image, opened, geometry, changes)
 
 
 def written_header(name: str, channels: int, opened: Opened, geometry: Geometry) -> ImageHeader:
@@ -251,12 +240,10 @@ def written_header(name: str, channels: int, opened: Opened, geometry: Geometry)
 
 def _changed(image: Image.Image, geometry: Geometry, changes: ImageChanges | None) -> Image.Image:
     """Decodes, scales, turns and pads; converts the colours, if there are changes to tell how."""
-    extent: Rectangle = (0, 0, *geometry.stored)
-    if geometry.is_resized:
-        extent = _draft(image, geometry)
+    extent = _draft(image, geometry) if geometry.is_resized else None
     profile = image.info.get("icc_profile")
     image = _plain(image)
-    if geometry.is_resized:
+    if extent:
         image = _scaled(image, geometry, extent)
     if changes and profile and changes.color_profile == "srgb":
         image = to_srgb(image, profile)
@@ -274,14 +261,12 @@ def _changed(image: Image.Image, geometry: Geometry, changes: ImageChanges | Non
 def _draft(image: Image.Image, geometry: Geometry) -> Rectangle:
     """Lets a JPEG be decoded to fewer pixels; returns the area of the whole image then."""
     left, top, right, bottom = geometry.crop
-    (width, height), turned = geometry.scaled, geometry.turned
+    (width, height), turned = geometry.scaled, turned_size(geometry.stored, geometry.orientation)
     wanted = (width * turned[0] / (right - left), height * turned[1] / (bottom - top))
-    if geometry.orientation in QUARTER_TURNS:
+    if geometry.orientation in headers.QUARTER_TURNS:
         wanted = wanted[::-1]
-    drafted = None
-    if isinstance(image, JpegImagePlugin.JpegImageFile):
-        across, down = (math.ceil(_ENOUGH * side) for side in wanted)
-        drafted = image.draft("", (across, down))
+    across, down = (math.ceil(_ENOUGH * side) for side in wanted)
+    drafted = image.draft("", (across, down))  # None for other formats
     return drafted[1] if drafted else (0, 0, *geometry.stored)
 
 
@@ -293,10 +278,7 @@ def _plain(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
         return grey_16_bits(image)
     if image.mode == "F":
-        raise BadImageError(
-            Reason.UNSUPPORTED_FORMAT,
-            "its pixels are floating-point numbers, which no output format supports",
-        )
+        raise unsupported("its pixels are floating-point numbers, which no output format supports")
     plain = {"1": "L", "RGBX": "RGB", "La": "LA", "RGBa": "RGBA"}.get(image.mode)
     return image.convert(plain) if plain else image
 
@@ -325,8 +307,7 @@ def grey_16_bits(image: Image.Image) -> Image.Image:
 
     if image.mode == "I;16":
         return image
-    values = np.clip(np.asarray(image), 0, _MAX_SAMPLE).astype("<u2")
-    return Image.fromarray(values)
+    return Image.fromarray(np.clip(np.asarray(image), 0, _MAX_SAMPLE).astype("<u2"))
 
 
 def to_8_bits(image: Image.Image) -> Image.Image:
@@ -342,7 +323,7 @@ def to_8_bits(image: Image.Image) -> Image.Image:
 
 
 @lru_cache(maxsize=64)
-def _srgb_transform(profile: bytes, mode: str) -> Any:
+def srgb_transform(profile: bytes, mode: str) -> Any:
     """The conversion from a profile to RGB, or RGBA; None without a profile, or with a broken one."""
     if mode not in ("L", "RGB", "RGBA", "CMYK", "LAB"):
         return None
@@ -356,14 +337,9 @@ def _srgb_transform(profile: bytes, mode: str) -> Any:
         return None
 
 
-def is_converted(mode: str, profile: bytes) -> bool:
-    """Tells whether `to_srgb` converts images of a mode from an ICC profile."""
-    return _srgb_transform(profile, mode) is not None
-
-
 def to_srgb(image: Image.Image, profile: bytes) -> Image.Image:
     """Converts the colours from an ICC profile, in the image itself where its mode stays."""
-    transform = _srgb_transform(profile, image.mode)
+    transform = srgb_transform(profile, image.mode)
     if transform is None:
         return image
     if image.mode == transform.output_mode:
@@ -378,7 +354,7 @@ def to_srgb(image: Image.Image, profile: bytes) -> Image.Image:
 
 
 def _encoded(
-    image: Image.Image, data: bytes, opened: Opened, geometry: Geometry, changes: ImageChanges
+    image: Image.Image, opened: Opened, geometry: Geometry, changes: ImageChanges
 ) -> tuple[bytes, ImageHeader]:
     name = changes.image_format
     if name == "keep":
@@ -387,14 +363,18 @@ def _encoded(
             name = "png"
     settings: dict[str, Any] = {}
     if name == "jpeg":
-        image = _without_opacity(to_8_bits(image))
+        image = to_8_bits(image)
+        if image.mode in ("LA", "RGBA"):  # transparent pixels become white
+            white = Image.new("RGBA", image.size, (_WHITE,) * 4)
+            on_white = Image.alpha_composite(white, image.convert("RGBA"))
+            image = on_white.convert("L" if image.mode == "LA" else "RGB")
         settings = {"quality": jpeg_quality(opened, geometry, changes), "subsampling": 0}
     elif name == "webp":
         image = to_8_bits(image)
         # libwebp stores transparency only where it is used.
         opaque = image.mode not in ("LA", "RGBA") or image.getchannel("A").getextrema()[0] == _WHITE
         image = image.convert("RGB" if opaque else "RGBA")
-        lossless = opened.header.format == "webp" and b"VP8L" in _chunks(data)
+        lossless = opened.header.format == "webp" and b"VP8L" in _chunks(opened.data)
         settings = {"quality": changes.quality, "lossless": lossless, "exact": lossless}
     profile = opened.image.info.get("icc_profile")
     if changes.color_profile == "keep" and profile and opened.image.mode not in ("CMYK", "LAB"):
@@ -404,8 +384,7 @@ def _encoded(
     try:
         image.save(out, name.upper(), **settings)
     except PARSER_ERRORS as error:
-        raise BadImageError(
-            Reason.UNSUPPORTED_FORMAT,
+        raise unsupported(
             f"{geometry.size[0]} x {geometry.size[1]} pixels cannot be written as {name}: {error}",
         ) from error
     return out.getvalue(), written_header(name, len(image.getbands()), opened, geometry)
@@ -416,15 +395,6 @@ def jpeg_quality(opened: Opened, geometry: Geometry, changes: ImageChanges) -> i
     if opened.header.format == "jpeg" and not geometry.is_resized:
         return max(changes.quality, _TURNED_QUALITY)
     return changes.quality
-
-
-def _without_opacity(image: Image.Image) -> Image.Image:
-    """Fills transparent pixels with white."""
-    if image.mode not in ("LA", "RGBA"):
-        return image
-    opaque = Image.new(image.mode, image.size, (_WHITE,) * len(image.getbands()))
-    image_on_white = Image.alpha_composite(opaque.convert("RGBA"), image.convert("RGBA"))
-    return image_on_white.convert("L" if image.mode == "LA" else "RGB")
 
 
 def _chunks(data: bytes) -> list[bytes]:

@@ -15,24 +15,15 @@ import contextlib
 import io
 import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import islice
 
 from PIL import Image, WebPImagePlugin
 
 from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.images import header as headers
 from beam_pipeline.core.images import jpeg
-from beam_pipeline.core.images.header import (
-    REENCODED,
-    BadImageError,
-    ImageHeader,
-    bomb,
-    check_pixels,
-    corrupt,
-    cut_short,
-    exif_orientation,
-    undecodable,
-)
+from beam_pipeline.core.images.header import BadImageError, ImageHeader, check_pixels
 
 OWN_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 """The formats that TensorFlow decodes and Pillow opens, by Pillow's names."""
@@ -69,7 +60,7 @@ def read_any(data: bytes, *, pixels: bool = False) -> ImageHeader:
         try:
             image.load()
         except PARSER_ERRORS as error:
-            raise undecodable(header.format, error) from error
+            raise headers.undecodable(header.format, error) from error
         return header
 
 
@@ -93,9 +84,9 @@ def check_agreement(header: ImageHeader, data: bytes) -> ImageHeader:
     if (height, width) != (header.height, header.width):
         fault = f"{header.width} x {header.height} pixels and {width} x {height}"
     elif header.format == "bmp" and mode == "P":
-        fault = f"a BMP with a palette, of whose colours TensorFlow gives the numbers; {REENCODED}"
+        fault = f"a BMP with a palette, of whose colours TensorFlow gives the numbers; {headers.REENCODED}"
     if fault:
-        raise BadImageError(Reason.UNSUPPORTED_FORMAT, f"{DISAGREEMENT}: {fault}")
+        raise headers.unsupported(f"{DISAGREEMENT}: {fault}")
     return header
 
 
@@ -128,12 +119,12 @@ def open_as(data: bytes, formats: Iterable[str]) -> Image.Image | None:
     return None
 
 
-_BROKEN = {
+_BROKEN = ("JPEG", "PNG", "WebP")
+# Broken files of our own formats, icons, which may contain anything, programs rather than pixels, and what --reencode opens.
+_BEGINNINGS = {
     "JPEG": re.compile(rb"\xff\xd8"),
     "PNG": re.compile(rb"\x89PNG"),
     "WebP": re.compile(rb".{8}WEBP", re.DOTALL),
-}
-_NEVER_OPENED = {  # icons, which may contain anything, programs rather than pixels, and what --reencode opens
     "SVG": re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<[?!][^\0]{0,4000}?)?<svg\b", re.IGNORECASE),
     "PDF": re.compile(rb"%PDF-"),
     "PostScript": re.compile(rb"%!"),
@@ -144,25 +135,19 @@ _NEVER_OPENED = {  # icons, which may contain anything, programs rather than pix
     "TIFF": re.compile(rb"II\*\0|MM\0\*|II\+\0"),
     "JPEG2000": re.compile(rb"\0\0\0\x0cjP  "),
 }
-_REENCODED_WITH = {  # format -> the package that it takes, or empty
-    **dict.fromkeys(("TIFF", "PPM", "AVIF", "JPEG2000"), ""),
-    **dict.fromkeys(("HEIC", "HEIF"), "pillow-heif"),
-}
+_REENCODED = ("TIFF", "PPM", "AVIF", "JPEG2000", "HEIC", "HEIF")
 
 
 def _unreadable(data: bytes) -> BadImageError:
     """Tells why no image opened: another format, a truncated or broken header, or no image at all."""
-
-    def beginning(names: Mapping[str, re.Pattern[bytes]]) -> str:
-        return next((name for name, begins in names.items() if begins.match(data)), "")
-
-    if name := beginning(_BROKEN):
-        return corrupt(name, "the header is broken or cut short", data)
-    if name := beginning(_NEVER_OPENED):
+    name = next((name for name, begins in _BEGINNINGS.items() if begins.match(data)), "")
+    if name in _BROKEN:
+        return headers.corrupt(name, "the header is broken or cut short", data)
+    if name:
         return _unsupported(name)
     Image.init()  # registers all formats of Pillow
     try:
-        image = open_as(data, (name for name in Image.ID if name not in _NEVER_OPENED))
+        image = open_as(data, (name for name in Image.ID if name not in _BEGINNINGS))
     except (*PARSER_ERRORS, Image.DecompressionBombError):
         image = None
     if image is not None:
@@ -177,12 +162,10 @@ def _unreadable(data: bytes) -> BadImageError:
 
 def _unsupported(name: str) -> BadImageError:
     advice = "convert it to PNG or JPEG"
-    if name in _REENCODED_WITH:
-        package = _REENCODED_WITH[name]
-        advice = REENCODED + (f" after pip install {package}" if package else "")
-    return BadImageError(
-        Reason.UNSUPPORTED_FORMAT, f"{name} cannot be decoded by tf.io.decode_image; {advice}"
-    )
+    if name in _REENCODED:
+        plugin = " after pip install pillow-heif" if name in ("HEIC", "HEIF") else ""
+        advice = f"{headers.REENCODED}{plugin}"
+    return headers.unsupported(f"{name} cannot be decoded by tf.io.decode_image; {advice}")
 
 
 def _header(image: Image.Image, data: bytes) -> ImageHeader:
@@ -190,19 +173,18 @@ def _header(image: Image.Image, data: bytes) -> ImageHeader:
     # MPO is a JPEG followed by further pictures; many phones write them.
     name = "webp" if image.format == "WEBP" else "jpeg"
     if name == "webp" and getattr(image, "is_animated", False):
-        raise BadImageError(
-            Reason.UNSUPPORTED_FORMAT,
+        raise headers.unsupported(
             "an animated WebP, which can crash tf.io.decode_image; convert it to GIF or PNG",
         )
     if name == "jpeg":  # what TensorFlow demands and Pillow does not
         if width * height * len(image.getbands()) > jpeg.MAX_SAMPLES:
-            raise bomb(height, width)
+            raise headers.bomb(height, width)
         check_pixels(height, width, jpeg.MAX_SIDE)
         if not jpeg.has_end(data, jpeg.first_scan(data)):
             raise _jpeg_cut_short()
     channels = {"L": 1, "LA": 2, "RGBA": 4}.get(image.mode, 3)  # CMYK is decoded to RGB
     exif = image.info.get("exif", b"")
-    return ImageHeader(name, height, width, channels, exif_orientation(exif))
+    return ImageHeader(name, height, width, channels, headers.exif_orientation(exif))
 
 
 def check_scans(data: bytes) -> None:
@@ -225,4 +207,4 @@ def _check_scans(data: bytes) -> None:
 
 
 def _jpeg_cut_short() -> BadImageError:
-    return cut_short("JPEG", "FF D9, the mark of its end, is missing")
+    return headers.cut_short("JPEG", "FF D9, the mark of its end, is missing")

@@ -28,31 +28,16 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from beam_pipeline.core.images.header import (
-    PNG_CHANNELS,
-    PNG_PALETTE,
-    UPRIGHT,
-    ImageHeader,
-    check_pixels,
-    corrupt,
-    cut_short,
-    exif_orientation,
-)
+from beam_pipeline.core.images import header as headers
+from beam_pipeline.core.images.header import PNG_PALETTE, ImageHeader, corrupt
 
 if TYPE_CHECKING:
     from PIL import Image
 
 MAGIC = b"\x89PNG\r\n\x1a\n"
 START = MAGIC + b"\0\0\0\rIHDR"
-HEADER = struct.Struct(">IIBBBBBI")  # after the start; the last is a CRC-32
-HEADER_END = len(START) + HEADER.size
-_DEPTHS = {
-    0: (1, 2, 4, 8, 16),
-    2: (8, 16),
-    PNG_PALETTE: (1, 2, 4, 8),
-    4: (8, 16),
-    6: (8, 16),
-}
+HEADER = struct.Struct(">16xIIBBBBBI")  # after the start; the last is a CRC-32
+_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), PNG_PALETTE: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 """Colour type -> bits a sample."""
 _SAMPLES = {0: 1, 2: 3, PNG_PALETTE: 1, 4: 2, 6: 4}
 """Colour type -> samples a pixel."""
@@ -81,10 +66,6 @@ _PASSES = (  # of an interlaced image: first column and row, steps between them
 )
 
 
-_Chunk = tuple[bytes, int, int]
-"""(kind, start, end) of a chunk; its content is `data[start:end]`, and its CRC-32 follows."""
-
-
 class _Layout(NamedTuple):
     """The first chunk of a PNG."""
 
@@ -101,7 +82,28 @@ def png_header(data: bytes) -> ImageHeader:
     Raises:
       BadImageError: it is broken or cut short, or claims too many pixels.
     """
-    return _header(data, _layout(data))
+    layout = _layout(data)
+    colours, orientation = 0, headers.UPRIGHT
+    channels = 3 if layout.colour_type == PNG_PALETTE else _SAMPLES[layout.colour_type]
+    for kind, start, end in _chunks(data, HEADER.size):
+        if kind == b"IDAT":
+            break
+        sound = _is_sound(data, start, end)
+        if kind == b"PLTE" and sound and not colours:
+            colours = min((end - start) // 3, 256)
+        elif kind == b"tRNS" and sound and 0 < end - start <= min(colours, 1 << layout.depth):
+            channels = 4 if layout.colour_type == PNG_PALETTE else channels
+        elif kind == b"eXIf" and sound:
+            orientation = headers.exif_orientation(data[start:end])
+        _check_critical(data, kind, sound)
+    else:
+        raise corrupt("PNG", "there are no pixels", data)
+    if layout.colour_type == PNG_PALETTE and not colours:
+        raise corrupt("PNG", "the palette is missing", data)
+    kinds = (kind for kind, _, _ in _chunks(data, HEADER.size))
+    if not data.endswith(END) and b"IEND" not in kinds:
+        raise headers.cut_short("PNG", "IEND, its last chunk, is missing")
+    return ImageHeader("png", layout.height, layout.width, channels, orientation)
 
 
 def check_png(data: bytes) -> ImageHeader:
@@ -114,8 +116,7 @@ def check_png(data: bytes) -> ImageHeader:
     Raises:
       BadImageError: as `png_header`, and where pixels are damaged or missing.
     """
-    layout = _layout(data)
-    header = _header(data, layout)
+    layout, header = _layout(data), png_header(data)
     missing, inflater = _pixel_bytes(layout), zlib.decompressobj()
     started = ended = complete = False
     kind = b""
@@ -136,7 +137,7 @@ def check_png(data: bytes) -> ImageHeader:
                 raise corrupt("PNG", f"the pixels cannot be decompressed: {error}", data) from error
             complete = True
     if kind != b"IEND":
-        raise cut_short("PNG", "its chunks do not lead to IEND, the last one")
+        raise headers.cut_short("PNG", "its chunks do not lead to IEND, the last one")
     if not complete:
         raise corrupt("PNG", f"pixels are missing: {missing} bytes, or their end", data)
     return header
@@ -163,9 +164,8 @@ def grey_png(pixels: bytes, width: int, height: int, bits: int = 8) -> bytes:
       bits: 8 or 16 a pixel.
     """
     stride = width * bits // 8
-    rows = b"".join(
-        b"\0" + pixels[start : start + stride] for start in range(0, height * stride, stride)
-    )
+    starts = range(0, height * stride, stride)
+    rows = b"".join(b"\0" + pixels[start : start + stride] for start in starts)
     return _written((width, height, bits, 0), rows)
 
 
@@ -182,8 +182,11 @@ def _written(fields: tuple[int, int, int, int], rows: bytes, level: int = _WRITT
     )
 
 
-def _chunks(data: bytes, offset: int) -> Iterator[_Chunk]:
-    """Yields chunks up to the last one, or up to where the file ends."""
+def _chunks(data: bytes, offset: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yields (kind, start, end) of chunks up to the last one, or up to where the file ends.
+
+    The content of a chunk is `data[start:end]`, and its CRC-32 follows.
+    """
     kind = b""
     while kind != b"IEND" and offset + _CHUNK.size <= len(data):
         length, kind = _CHUNK.unpack_from(data, offset)
@@ -196,7 +199,7 @@ def _chunks(data: bytes, offset: int) -> Iterator[_Chunk]:
 
 def _layout(data: bytes) -> _Layout:
     try:
-        return _start(data[:HEADER_END])
+        return _start(data[: HEADER.size])
     except ValueError as error:
         raise corrupt("PNG", str(error), data) from error
 
@@ -209,11 +212,9 @@ def _start(start: bytes) -> _Layout:
       ValueError: it is broken; the message tells how.
       BadImageError: it claims too many pixels.
     """
-    if not start.startswith(START) or len(start) < HEADER_END:
+    if not start.startswith(START) or len(start) < HEADER.size:
         raise ValueError("the header is broken or cut short")
-    width, height, depth, colour_type, compression, filters, interlaced, crc = HEADER.unpack_from(
-        start, len(START)
-    )
+    width, height, depth, colour_type, compression, filters, interlaced, crc = HEADER.unpack(start)
     if zlib.crc32(start[12:-_CRC_BYTES]) != crc:
         raise ValueError("the checksum of the header is wrong")
     if depth not in _DEPTHS.get(colour_type, ()) or compression or filters or interlaced > 1:
@@ -223,35 +224,8 @@ def _start(start: bytes) -> _Layout:
         )
     if not width or not height:
         raise ValueError(f"the header claims {width} x {height} pixels")
-    check_pixels(height, width, MAX_SIDE)
+    headers.check_pixels(height, width, MAX_SIDE)
     return _Layout(width, height, depth, colour_type, bool(interlaced))
-
-
-def _header(data: bytes, layout: _Layout) -> ImageHeader:
-    """Reads the chunks before the pixels, and looks for the last one."""
-    colours, orientation, channels = 0, UPRIGHT, PNG_CHANNELS[layout.colour_type]
-    for kind, start, end in _chunks(data, HEADER_END):
-        if kind == b"IDAT":
-            break
-        sound = _is_sound(data, start, end)
-        if kind == b"PLTE" and sound and not colours:
-            colours = min((end - start) // 3, 256)
-        elif kind == b"tRNS" and sound and 0 < end - start <= min(colours, 1 << layout.depth):
-            channels = 4 if layout.colour_type == PNG_PALETTE else channels
-        elif kind == b"eXIf" and sound:
-            orientation = exif_orientation(data[start:end])
-        elif kind == b"IEND":
-            raise corrupt("PNG", "there are no pixels", data)
-        _check_critical(data, kind, sound)
-    else:
-        raise corrupt("PNG", "there are no pixels", data)
-    if layout.colour_type == PNG_PALETTE and not colours:
-        raise corrupt("PNG", "the palette is missing", data)
-    if not data.endswith(END) and not any(
-        kind == b"IEND" for kind, _, _ in _chunks(data, HEADER_END)
-    ):
-        raise cut_short("PNG", "IEND, its last chunk, is missing")
-    return ImageHeader("png", layout.height, layout.width, channels, orientation)
 
 
 def _check_critical(data: bytes, kind: bytes, sound: bool) -> None:
@@ -271,9 +245,9 @@ def colour_channels(data: bytes, header: ImageHeader) -> Sequence[Image.Image] |
     Raises:
       ValueError, zlib.error: the pixels are damaged, or interlaced.
     """
-    if header.format != "png" or len(data) < HEADER_END:
+    if header.format != "png":
         return None
-    width, height, depth, colour_type, _, _, interlaced, _ = HEADER.unpack_from(data, len(START))
+    width, height, depth, colour_type, interlaced = _layout(data)
     if depth != _DEEP or colour_type not in _CUT:
         return None
     import numpy as np
@@ -283,9 +257,8 @@ def colour_channels(data: bytes, header: ImageHeader) -> Sequence[Image.Image] |
         raise ValueError("an interlaced colour PNG of 16 bits cannot be scaled or turned")
     pixel_bytes = 2 * _SAMPLES[colour_type]
     stride = 1 + width * pixel_bytes
-    packed = b"".join(
-        data[start:end] for kind, start, end in _chunks(data, len(MAGIC)) if kind == b"IDAT"
-    )
+    chunks = _chunks(data, len(MAGIC))
+    packed = b"".join(data[start:end] for kind, start, end in chunks if kind == b"IDAT")
     inflated = zlib.decompressobj().decompress(packed, height * stride)
     if len(inflated) != height * stride:
         raise ValueError(f"{height * stride - len(inflated)} bytes of pixels are missing")

@@ -12,8 +12,7 @@ import importlib
 import io
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_128_digest
 
@@ -21,10 +20,13 @@ from beam_pipeline.core import errors, text
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import gif_bmp_jxl, jpeg, png
 from beam_pipeline.core.images.geometry import PILLOW
-from beam_pipeline.core.images.header import DIGEST_BYTES as DIGEST_BYTES
-from beam_pipeline.core.images.header import NO_DIGEST as NO_DIGEST
 from beam_pipeline.core.images.header import RAW_FORMAT as RAW_FORMAT
-from beam_pipeline.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.core.images.header import BadImageError, ImageHeader, out_of_memory
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from beam_pipeline.core.images.pillow_codec import Opened
 
 digest_of: Callable[[bytes], bytes] = xxh3_128_digest
 """An image -> its digest: XXH3 of 128 bits, which takes 4 us for 110 kB, where SHA-256 takes 150.
@@ -33,7 +35,7 @@ It is not a cryptographic hash: somebody who wants to can make two images with t
 """
 
 
-_PNG_LEVEL = 1  # as small as the default of 6 for small photographs, in a sixth less time
+_PNG_LEVEL = 1  # as small as the default of 6 for masks and small photographs, in a sixth less time
 
 
 class PixelFormat(NamedTuple):
@@ -52,15 +54,13 @@ class PixelFormat(NamedTuple):
         return 3 * self.height * self.width
 
 
-def encoded_pixels(
-    data: bytes, pixels: PixelFormat, image_encoding: str
-) -> tuple[bytes, ImageHeader]:
+def encoded_pixels(data: bytes, pixels: PixelFormat, encoding: str) -> tuple[bytes, ImageHeader]:
     """Encodes the bare pixels of an image.
 
     Args:
       data: the pixels.
       pixels: their layout.
-      image_encoding: a name in `IMAGE_ENCODINGS`; "raw" is height x width x 3 bytes.
+      encoding: a name in `IMAGE_ENCODINGS`; "raw" is height x width x 3 bytes.
 
     Raises:
       BadImageError: there are more or fewer.
@@ -75,26 +75,29 @@ def encoded_pixels(
     for channel in range(3):
         rows[channel::3] = data[channel * height * width : (channel + 1) * height * width]
     image = bytes(rows)
-    if image_encoding == "png":
+    if encoding == "png":
         from PIL import Image  # few jobs have pixels
 
-        out = io.BytesIO()
-        Image.frombytes("RGB", (width, height), image).save(out, "PNG", compress_level=_PNG_LEVEL)
-        image = out.getvalue()
-    return image, ImageHeader(image_encoding, height, width, 3)
+        image = png_of(Image.frombytes("RGB", (width, height), image))
+    return image, ImageHeader(encoding, height, width, 3)
+
+
+def png_of(image: Image.Image) -> bytes:
+    """An image as a PNG, of the same bytes with the same zlib."""
+    out = io.BytesIO()
+    image.save(out, "PNG", compress_level=_PNG_LEVEL)
+    return out.getvalue()
 
 
 IMAGE_ENCODINGS = ("png", RAW_FORMAT)
 """The names that --image_encoding takes; the first is the default."""
 
 
-FILTERS: Mapping[str, tuple[Reason, Callable[[int, int, float], bool]]] = MappingProxyType(
-    {
-        "min_side": (Reason.FILTERED_MIN_SIDE, lambda short, _, limit: short < limit),
-        "max_aspect": (Reason.FILTERED_MAX_ASPECT, lambda short, long, limit: long > limit * short),
-        "max_pixels": (Reason.FILTERED_MAX_PIXELS, lambda short, long, limit: short * long > limit),
-    }
-)
+FILTERS: Mapping[str, tuple[Reason, Callable[[int, int, float], bool]]] = {
+    "min_side": (Reason.FILTERED_MIN_SIDE, lambda short, _, limit: short < limit),
+    "max_aspect": (Reason.FILTERED_MAX_ASPECT, lambda short, long, limit: long > limit * short),
+    "max_pixels": (Reason.FILTERED_MAX_PIXELS, lambda short, long, limit: short * long > limit),
+}
 """Option -> the reason of the dead letter, and (shorter side, longer side, limit) -> whether an image is left out.
 
 They are applied in this order.
@@ -106,12 +109,10 @@ MAX_IMAGE_BYTES = "max_image_bytes"
 FILTER_NAMES = (*FILTERS, MAX_IMAGE_BYTES)
 """The options, in the order of manifests."""
 
-FILTER_REASONS: Mapping[Reason, str] = MappingProxyType(
-    {
-        **{reason: name for name, (reason, _) in FILTERS.items()},
-        Reason.FILTERED_MAX_IMAGE_BYTES: MAX_IMAGE_BYTES,
-    }
-)
+FILTER_REASONS: Mapping[Reason, str] = {
+    **{reason: name for name, (reason, _) in FILTERS.items()},
+    Reason.FILTERED_MAX_IMAGE_BYTES: MAX_IMAGE_BYTES,
+}
 """Reason of a dead letter -> the option that asked for it."""
 
 Limits = Mapping[str, float]
@@ -120,7 +121,7 @@ Limits = Mapping[str, float]
 
 def check_sides(header: ImageHeader, limits: Limits) -> None:
     """Applies the filters that look at headers. Raises BadImageError for an image that is left out."""
-    short, long = sorted((header.height, header.width))
+    short, long = sorted(header.size)
     for name, (reason, is_outside) in FILTERS.items():
         if name in limits and is_outside(short, long, limits[name]):
             limit = str(limits[name]).removesuffix(".0")
@@ -135,10 +136,8 @@ def outside_bytes(size: int, limits: Limits) -> str:
       size: as listed, in bytes.
       limits: the filters given.
     """
-    limit = limits.get(MAX_IMAGE_BYTES)
-    if limit is None or size <= limit:
-        return ""
-    return f"{size} bytes; --{MAX_IMAGE_BYTES} is {limit}"
+    limit = limits.get(MAX_IMAGE_BYTES, size)
+    return f"{size} bytes; --{MAX_IMAGE_BYTES} is {limit}" if size > limit else ""
 
 
 ImageCheck = Callable[[bytes], ImageHeader]
@@ -149,11 +148,7 @@ _OWN_READERS = (
     (png.MAGIC, png.png_header, png.check_png),
     (gif_bmp_jxl.GIF_MAGIC, gif_bmp_jxl.gif_header, gif_bmp_jxl.check_gif),
     (gif_bmp_jxl.BMP_MAGIC, gif_bmp_jxl.bmp_header, gif_bmp_jxl.bmp_header),
-    (
-        (gif_bmp_jxl.JXL_MAGIC, gif_bmp_jxl.JXL_CONTAINER),
-        gif_bmp_jxl.jxl_header,
-        gif_bmp_jxl.check_jxl,
-    ),
+    (gif_bmp_jxl.JXL_STARTS, gif_bmp_jxl.jxl_header, gif_bmp_jxl.check_jxl),
 )
 """(first bytes, reader of the header, reader of all) of each format, by TensorFlow's rules."""
 
@@ -184,12 +179,11 @@ def decode_fully(data: bytes) -> ImageHeader:
     from beam_pipeline.core.images.pillow_header import check_agreement, read_any
 
     for magic, _, check in _OWN_READERS:
-        if not data.startswith(magic):
-            continue
-        header = check(data)
-        if header.format == "jxl":  # which Pillow alone cannot read
-            return header
-        return _in_memory(partial(check_agreement, header), data)
+        if data.startswith(magic):
+            header = check(data)
+            if header.format == "jxl":  # which Pillow alone cannot read
+                return header
+            return _in_memory(partial(check_agreement, header), data)
     return _in_memory(partial(read_any, pixels=True), data)
 
 
@@ -198,37 +192,32 @@ def _in_memory(read: ImageCheck, data: bytes) -> ImageHeader:
     try:
         return read(data)
     except MemoryError as error:
-        raise BadImageError(
-            Reason.DECOMPRESSION_BOMB, "reading it takes more memory than there is"
-        ) from error
+        raise out_of_memory("reading") from error
 
 
-IMAGE_CHECKS: Mapping[str, ImageCheck] = MappingProxyType(
-    {"header": read_header, "full": decode_fully}
-)
+IMAGE_CHECKS: Mapping[str, ImageCheck] = {"header": read_header, "full": decode_fully}
 """--image_check -> how an image file is checked; the first is the default."""
 
 
-def passing_any_format(check: ImageCheck) -> ImageCheck:
-    """A check that also passes images which readers cannot decode, but which can be re-encoded."""
-
-    def check_any(image: bytes) -> ImageHeader:
-        try:
-            return check(image)
-        except BadImageError as error:
-            if error.reason is not Reason.UNSUPPORTED_FORMAT:
-                raise
-        from beam_pipeline.core.images.pillow_codec import open_image
-
-        return open_image(image).header
-
-    return check_any
+def check_any_format(check: ImageCheck, image: bytes) -> ImageHeader:
+    """Checks an image; passes those also which readers cannot decode, but which can be re-encoded."""
+    try:
+        return check(image)
+    except BadImageError as error:
+        if error.reason is not Reason.UNSUPPORTED_FORMAT:
+            raise
+    return opened(image).header
 
 
-IMAGE_CODECS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {"pillow": ("Pillow", "Pillow"), "opencv": ("OpenCV", "opencv-python-headless")}
-)
-"""--image_codec -> (library, package that pip installs); the first, `geometry.PILLOW`, is the default.
+def opened(image: bytes) -> Opened:
+    """An image as `pillow_codec.open_image` opens it, which most jobs never need: Pillow takes long to import."""
+    from beam_pipeline.core.images.pillow_codec import open_image
+
+    return open_image(image)
+
+
+IMAGE_CODECS: Mapping[str, str] = {"pillow": "Pillow", "opencv": "opencv-python-headless"}
+"""--image_codec -> package that pip installs; the first, `geometry.PILLOW`, is the default.
 
 The module of a codec, beside this one, has the functions of `pillow_codec`.
 """
@@ -244,30 +233,25 @@ def load_codec(name: str) -> Any:
         return importlib.import_module(f"beam_pipeline.core.images.{name}_codec")
     except ImportError as error:
         raise errors.UsageError(
-            f"--image_codec {name} needs the package {IMAGE_CODECS[name][1]}, which cannot be imported here "
+            f"--image_codec {name} needs the package {IMAGE_CODECS[name]}, which cannot be imported here "
             f"({text.excerpt(error)}): pip install 'beam-tfrecord[{name}]'; or leave the option out"
         ) from error
 
 
-def codec_in_use(image_codec: str) -> str:
-    """Names what encodes images here, with versions, by a name in `IMAGE_CODECS`. Raises UsageError."""
-    return str(load_codec(image_codec).codec_version())
-
-
-def codec_here(recorded: str) -> str:
-    """Names what would encode images here as a data set's were, with versions. Raises UsageError.
+def codec_here(name: str) -> str:
+    """Names what encodes images here, with versions, by a name in `IMAGE_CODECS`. Raises UsageError.
 
     Args:
-      recorded: as `codec_in_use` had it when the data set was begun.
+      name: or what this returned when a data set was begun, with other versions.
     """
-    return codec_in_use(_codec_of(recorded))
+    return str(load_codec(_codec_of(name)).codec_version())
 
 
 def check_codec(expected: str) -> None:
     """Makes sure that images are encoded here by the versions that a data set was begun with.
 
     Args:
-      expected: as `codec_in_use` has it; empty where it does not matter.
+      expected: as `codec_here` has it; empty where it does not matter.
 
     Raises:
       CodecError: by others.
@@ -282,7 +266,7 @@ def other_codec(expected: str, here: str) -> str:
     name = _codec_of(expected)
     advice = f"Give --image_codec {name}"
     if name == _codec_of(here):
-        package = IMAGE_CODECS[name][1]
+        package = IMAGE_CODECS[name]
         advice = f"Install the same versions (the first decides: pip install {package}==...)"
     return (
         f"images are encoded by {expected}, and here by {here}, which may give other bytes. "
@@ -292,5 +276,4 @@ def other_codec(expected: str, here: str) -> str:
 
 def _codec_of(recorded: str) -> str:
     """The --image_codec that a name with versions begins with; the default for an unknown one."""
-    libraries = ((name, library) for name, (library, _) in IMAGE_CODECS.items())
-    return next((name for name, library in libraries if recorded.startswith(library)), PILLOW)
+    return next((name for name in IMAGE_CODECS if recorded.lower().startswith(name)), PILLOW)

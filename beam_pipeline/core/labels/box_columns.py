@@ -24,19 +24,7 @@ from functools import partial
 from typing import Any
 
 from beam_pipeline.core import packing, questions, references, text
-from beam_pipeline.core.labels import further_columns, leading_columns, schema
-from beam_pipeline.core.labels.cells import (
-    NEARLY_ALL,
-    BadCellError,
-    bracketed_items,
-    by_text,
-    infer_kind,
-    is_empty,
-    parse_cell,
-    parse_cells,
-    parse_number,
-    text_of,
-)
+from beam_pipeline.core.labels import cells, further_columns, leading_columns, schema
 from beam_pipeline.core.labels.table_rows import TableRows
 from beam_pipeline.core.typed_json import is_integer
 
@@ -82,12 +70,11 @@ _IMAGE_SIZES = (
 
 _ANGLES = frozenset(["angle", "theta", "rotation", "rotationangle", "boxangle", "bboxangle"])
 
-_LARGEST_FRACTION = 1.5  # a box may extend slightly beyond its image
 _ROUNDED = 1.0  # pixel that the sides of a box may be off, as ends may count or not
 _ROUNDED_FRACTION = 1e-3
 _SIDES = 4
 _PERCENT = 100
-_MANY = 10  # boxes
+_BETWEEN_NUMBERS = re.compile(r"[\s,;]+")
 _PLAIN_NUMBERS = re.compile(r"[-+.\d]*", re.ASCII)
 _LONGEST_PLAIN = 38  # digits of a number that surely fits a float32
 _CLASS_ID = re.compile(r"0|[1-9][0-9]{0,17}")
@@ -129,10 +116,9 @@ class BoxColumns(leading_columns.LeadingColumns):
         columns: list[tuple[str, Callable[[Any], Any]]] = [(self.class_name, self._class_of)]
         columns += [(c.name, partial(object_value, column=c)) for c in self.columns[2:]]
         for name, parse in columns:
-            cells, faults = parse_cells(rows.cells(name), parse)
-            values.append([(cell,) for cell in cells])
-            for row, message in faults.items():
-                problems.setdefault(row, message)
+            parsed, faults = cells.parse_cells(rows.cells(name), parse)
+            values.append([(cell,) for cell in parsed])
+            problems = {**faults, **problems}  # the first of a row counts
         problems = {row: message for row, message in problems.items() if row not in empty}
         blank = empty | problems.keys()
         if blank:
@@ -148,27 +134,26 @@ class BoxColumns(leading_columns.LeadingColumns):
         """The four numbers of each box, by side, and the rows without a box; adds problems."""
         columns, faults = _sides(rows, self.names)
         problems.update(faults)
-        numbers = [_plain_floats(cells) for cells in columns]
+        numbers = [_plain_floats(column) for column in columns]
         if all(len(side) == len(rows) for side in numbers):
             return numbers, set()
         every = enumerate(zip(*columns, strict=True))
-        empty = {row for row, cells in every if row not in problems and all(map(is_empty, cells))}
-        for side, cells in enumerate(columns):
+        empty = {row for row, box in every if row not in problems and all(map(cells.is_empty, box))}
+        for side, column in enumerate(columns):
             name = self.names[side % len(self.names)]
-            values, faults = parse_cells(cells, partial(_number, name=name))
+            values, faults = cells.parse_cells(column, partial(_number, name=name))
             numbers[side] = [0.0 if value is None else value for value in values]
-            for row, message in faults.items():
-                problems.setdefault(row, message)
+            problems.update({**faults, **problems})
         return numbers, empty
 
     def _class_of(self, cell: Any) -> str:
         if not self.class_name:
             return ONLY_CLASS
-        name = text_of(cell)
+        name = cells.text_of(cell)
         if not name:
-            raise BadCellError(f"column {self.class_name!r}: a box without a class")
+            raise cells.BadCellError(f"column {self.class_name!r}: a box without a class")
         if self.integer_classes and not _is_class_id(name):
-            raise BadCellError(
+            raise cells.BadCellError(
                 f"column {self.class_name!r}: {text.excerpt(name)} is not an integer, as the others are"
             )
         return name
@@ -238,7 +223,7 @@ def claimed_sizes(rows: TableRows, names: Sequence[str]) -> Sequence[references.
         number = _float_of(cell)
         return int(number) if number and number > 0 and number.is_integer() else 0
 
-    width, height = (by_text(rows.cells(name), whole_side) for name in names)
+    width, height = (cells.by_text(rows.cells(name), whole_side) for name in names)
     sizes: dict[tuple[int, int], references.Size] = {}
     return [
         sizes.setdefault((w, h), (w, h)) if w and h else None
@@ -279,13 +264,13 @@ def inspect_boxes(
         size = ()
     known = _by_plain_name([name for name in values if name not in names])
     no_features = {*names, *_pair(known, _IMAGE_SIZES), label}
-    empty = [all(map(is_empty, cells)) for cells in zip(*map(rows.cells, names), strict=True)]
+    empty = [all(map(cells.is_empty, box)) for box in zip(*map(rows.cells, names), strict=True)]
     columns = list(schema.object_columns(pixels=pixels))
     for name in values:
         if name not in no_features:
             kind = kinds[name] if name in kinds else _object_kind(rows.cells(name), empty)
             columns += [schema.object_column(name, kind)] if kind else []
-    classes = [value for value in values.get(label, ()) if not is_empty(value)]
+    classes = [value for value in values.get(label, ()) if not cells.is_empty(value)]
     unit = "pixels" if pixels else "fractions of the image"
     only = "" if label else f", all of the class {ONLY_CLASS}"
     plain = shlex.quote(f"{names[0]}:{'str' if len(names) == 1 else 'float'}")
@@ -293,7 +278,7 @@ def inspect_boxes(
         columns=tuple(columns),
         used=frozenset(values),
         class_name=label,
-        integer_classes=bool(classes) and all(by_text(classes, _is_class_id)),
+        integer_classes=bool(classes) and all(cells.by_text(classes, _is_class_id)),
         size=size,
         several_rows=True,
         note=f"rows are objects: {form} of a box in {unit} from {', '.join(names)}{only}; --columns {plain} keeps them as "
@@ -320,8 +305,8 @@ def _question(
     lists = [] if given or len(names) > 1 else [*filter(_items_or_none, values[names[0]])]
     if lists and (form == CORNERS or not all(map(_is_bracketed, lists))):
         return leading_columns.corners_question(names[0], larger=form == CORNERS)
-    for name, cells in values.items():
-        if _bare(name) in _ANGLES and name not in kinds and any(map(_float_of, cells)):
+    for name, column in values.items():
+        if _bare(name) in _ANGLES and name not in kinds and any(map(_float_of, column)):
             return questions.Question(
                 "turned_boxes",
                 f"boxes are read as upright, although the column {name!r} seems to contain the angle of each.",
@@ -339,18 +324,18 @@ def _by_plain_name(names: Sequence[str], *, of_boxes: bool = True) -> dict[str, 
       names: the columns.
       of_boxes: True to remove the prefix `bbox` as well.
     """
-    plain: dict[str, str] = {}
-    for name in names:
-        bare = _bare(name)
-        plain.setdefault(_PREFIX.sub("", bare, count=1) if of_boxes else bare, name)
-    return plain
+
+    def plain(name: str) -> str:
+        return _PREFIX.sub("", _bare(name), count=1) if of_boxes else _bare(name)
+
+    return {plain(name): name for name in reversed(names)}
 
 
-def _hold_boxes(cells: Sequence[Any]) -> bool:
+def _hold_boxes(column: Sequence[Any]) -> bool:
     """True if nearly all texts in a column are lists of four numbers."""
-    lists = [_items_or_none(cell) for cell in cells if not _is_no_box(cell)]
+    lists = [_items_or_none(cell) for cell in column if not _is_no_box(cell)]
     boxes = [four for four in lists if four and None not in map(_float_of, four)]
-    return bool(boxes) and len(boxes) >= NEARLY_ALL * len(lists)
+    return bool(boxes) and len(boxes) >= cells.NEARLY_ALL * len(lists)
 
 
 def _bare(name: str) -> str:
@@ -369,7 +354,7 @@ def _sides(
     """The cells of each side, and row -> what is wrong with its list of four, where one column has them."""
     if len(names) == _SIDES:
         return [rows.cells(name) for name in names], {}
-    lists, faults = parse_cells(rows.cells(names[0]), partial(_four_items, name=names[0]))
+    lists, faults = cells.parse_cells(rows.cells(names[0]), partial(_four_items, name=names[0]))
     return [[four[side] if four else "" for four in lists] for side in range(_SIDES)], faults
 
 
@@ -400,7 +385,7 @@ def _unit(boxes: Sequence[_Numbers | None], *, may_be_percent: bool) -> tuple[bo
     """
     pixels = fractions = small = 0
     for box in filter(None, boxes):
-        if max(box) > _LARGEST_FRACTION or min(box) < -_LARGEST_FRACTION:
+        if max(map(abs, box)) > further_columns.LARGEST_FRACTION:
             pixels += 1
         elif all(number.is_integer() for number in box):
             small += 1
@@ -410,8 +395,8 @@ def _unit(boxes: Sequence[_Numbers | None], *, may_be_percent: bool) -> tuple[bo
         return True, "some look like fractions of the image. Write them in one unit."
     numbers = [number for box in filter(None, boxes) for number in box]
     decimals = sum(not number.is_integer() for number in numbers)
-    may_be_percent = may_be_percent and pixels >= _MANY and 2 * decimals > len(numbers)
-    if may_be_percent and _PERCENT / 2 < max(numbers) <= _PERCENT:
+    enough = pixels >= leading_columns.MANY_BOXES and 2 * decimals > len(numbers)
+    if may_be_percent and enough and _PERCENT / 2 < max(numbers) <= _PERCENT:
         return True, (
             "no number is beyond 100 and most have decimals, as percent of the image's size, which Label Studio writes. "
             "Divide percent by 100."
@@ -419,19 +404,19 @@ def _unit(boxes: Sequence[_Numbers | None], *, may_be_percent: bool) -> tuple[bo
     return bool(pixels) or not (fractions or small), ""
 
 
-def _object_kind(cells: Sequence[Any], empty: Sequence[bool]) -> schema.ColumnKind | None:
+def _object_kind(column: Sequence[Any], empty: Sequence[bool]) -> schema.ColumnKind | None:
     """Infers the kind of a further column; integers with gaps become floats, whose gaps are NaN.
 
     Args:
-      cells: the column.
+      column: its cells.
       empty: of each row, whether it lacks a box.
     """
     if any(empty):
-        cells = [cell for cell, no_box in zip(cells, empty, strict=True) if not no_box]
-    if not {list, dict}.isdisjoint(map(type, cells)):
+        column = [cell for cell, no_box in zip(column, empty, strict=True) if not no_box]
+    if not {list, dict}.isdisjoint(map(type, column)):
         return None
-    kind = infer_kind(cells)
-    if kind is schema.ColumnKind.INT64 and any(by_text(cells, is_empty)):
+    kind = cells.infer_kind(column)
+    if kind is schema.ColumnKind.INT64 and any(cells.by_text(column, cells.is_empty)):
         return schema.ColumnKind.FLOAT
     return kind
 
@@ -440,16 +425,16 @@ def _is_class_id(value: Any) -> bool:
     return is_integer(value) or (isinstance(value, str) and bool(_CLASS_ID.fullmatch(value)))
 
 
-def _floats(cells: Sequence[Any]) -> Sequence[float | None]:
+def _floats(column: Sequence[Any]) -> Sequence[float | None]:
     """The numbers in a column; None for other cells."""
-    return _plain_floats(cells) or by_text(cells, _float_of)
+    return _plain_floats(column) or cells.by_text(column, _float_of)
 
 
-def _plain_floats(cells: Sequence[Any]) -> Sequence[float]:
+def _plain_floats(column: Sequence[Any]) -> Sequence[float]:
     """The numbers of a column that contains nothing but short decimal numbers; none of any other."""
     try:
-        if _PLAIN_NUMBERS.fullmatch("".join(cells)) and max(map(len, cells)) < _LONGEST_PLAIN:
-            return list(map(float, cells))
+        if _PLAIN_NUMBERS.fullmatch("".join(column)) and max(map(len, column)) < _LONGEST_PLAIN:
+            return list(map(float, column))
     except (TypeError, ValueError):  # other values than texts, or texts such as 1-2 and none at all
         pass
     return []
@@ -457,7 +442,7 @@ def _plain_floats(cells: Sequence[Any]) -> Sequence[float]:
 
 def _float_of(cell: Any) -> float | None:
     try:
-        return parse_number(text_of(cell), schema.ColumnKind.FLOAT)
+        return cells.parse_number(cells.text_of(cell), schema.ColumnKind.FLOAT)
     except ValueError:
         return None
 
@@ -467,9 +452,9 @@ def _number(cell: Any, name: str) -> float:
     number = _float_of(cell)
     if number is None:
         reason = f"{text.excerpt(cell)} is not a number, the side of a box"
-        if is_empty(cell):
+        if cells.is_empty(cell):
             reason = "is empty, where the other sides are not"
-        raise BadCellError(f"column {name!r}: {reason}")
+        raise cells.BadCellError(f"column {name!r}: {reason}")
     return number
 
 
@@ -478,13 +463,13 @@ def _items_or_none(cell: Any) -> Sequence[Any] | None:
     items: Sequence[Any] = cell if isinstance(cell, list) else ()
     if isinstance(cell, str):
         with suppress(ValueError):
-            in_brackets = _is_bracketed(cell)
-            items = bracketed_items(cell) if in_brackets else re.split(r"[\s,;]+", cell.strip())
+            items_of = cells.bracketed_items if _is_bracketed(cell) else _BETWEEN_NUMBERS.split
+            items = items_of(cell.strip())
     return items if len(items) == _SIDES else None
 
 
 def _is_no_box(cell: Any) -> bool:
-    return is_empty(cell) or cell in ([], "[]")
+    return cells.is_empty(cell) or cell in ([], "[]")
 
 
 def _is_bracketed(cell: Any) -> bool:
@@ -495,19 +480,20 @@ def _four_items(cell: Any, name: str) -> Sequence[Any]:
     """Returns the items of a list of four, none of an empty cell. Raises BadCellError."""
     items = () if _is_no_box(cell) else _items_or_none(cell)
     if items is None:
-        raise BadCellError(f"column {name!r}: {text.excerpt(cell)} is not a list of four numbers")
+        raise cells.BadCellError(
+            f"column {name!r}: {text.excerpt(cell)} is not a list of four numbers"
+        )
     return items
 
 
 def object_value(cell: Any, column: schema.Column) -> Any:
     """Returns a value of an object; a missing text is empty, a missing float NaN. Raises BadCellError."""
-    if is_empty(cell) and column.kind is schema.ColumnKind.FLOAT:
+    if cells.is_empty(cell) and column.kind is schema.ColumnKind.FLOAT:
         return math.nan
-    if column.kind is schema.ColumnKind.BYTES and not text_of(cell):
+    if column.kind is schema.ColumnKind.BYTES and not cells.text_of(cell):
         return ""
     try:
-        return parse_cell(
-            cell, schema.Column(column.name, column.kind, column.feature, required=True)
-        )
-    except BadCellError as error:
-        raise BadCellError(f"column {column.name!r}: {error}") from error
+        single = schema.Column(column.name, column.kind, column.feature, required=True)
+        return cells.parse_cell(cell, single)
+    except cells.BadCellError as error:
+        raise cells.BadCellError(f"column {column.name!r}: {error}") from error

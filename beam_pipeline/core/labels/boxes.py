@@ -159,7 +159,11 @@ def move_labels(
     dropped = 0
     for index, column in enumerate(columns):
         if column.kind is schema.ColumnKind.BOX and moved[index]:
-            inside = [_is_inside(box, column, move) for box in moved[index]]
+            width, height = move.to_size if column.pixels else (1, 1)
+            inside = [
+                max(0, xmin) < min(width, xmax) and max(0, ymin) < min(height, ymax)
+                for xmin, ymin, xmax, ymax, _ in moved[index]
+            ]
             dropped = len(inside) - sum(inside)
             if dropped:
                 moved = [*without_boxes(moved, columns, index, inside)]
@@ -225,12 +229,6 @@ _MOVERS: Mapping[schema.ColumnKind, Callable[[Any, schema.Column, Move], Any]] =
 """Functions that make values of a kind follow their image; other kinds are not coordinates."""
 
 
-def _is_inside(box: Box, column: schema.Column, move: Move) -> bool:
-    width, height = move.to_size if column.pixels else (1, 1)
-    xmin, ymin, xmax, ymax, _ = box
-    return max(0, xmin) < min(width, xmax) and max(0, ymin) < min(height, ymax)
-
-
 def without_boxes(
     labels: Sequence[LabelValue], columns: Sequence[schema.Column], boxes: int, keep: Sequence[bool]
 ) -> tuple[LabelValue, ...]:
@@ -259,14 +257,8 @@ def _kept(values: Any, column: schema.Column, inside: Sequence[bool]) -> Any:
     if not column.feature.startswith(schema.OBJECT_PREFIX) or not isinstance(values, tuple):
         return values
     each, rest = divmod(len(values), len(inside))
-    if rest:
-        return values
-    return tuple(
-        value
-        for number, keep in enumerate(inside)
-        if keep
-        for value in values[number * each : (number + 1) * each]
-    )
+    of_values = (keep for keep in inside for _ in range(each))
+    return values if rest else tuple(itertools.compress(values, of_values))
 
 
 def _hide_points(
@@ -287,7 +279,5 @@ def _hide_points(
     num = index_of.get(f"{column.feature}{_NUM}")
     if num is not None and moved[num]:
         each = len(flags) // len(moved[num])
-        starts = range(0, len(flags), each)
-        moved[num] = tuple(
-            sum(flag > 0 for flag in flags[start : start + each]) for start in starts
-        )
+        objects = (flags[start : start + each] for start in range(0, len(flags), each))
+        moved[num] = tuple(sum(flag > 0 for flag in of_object) for of_object in objects)

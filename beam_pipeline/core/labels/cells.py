@@ -19,7 +19,7 @@ import math
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeVar
 
 from beam_pipeline.core import packing, references
@@ -35,7 +35,6 @@ _NO_VALUE = frozenset(("", "na", "n/a", "nan", "null", "none"))
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
 _DIGITS = re.compile(r"[+-]?\d+")
 _PADDED = re.compile(r"[+-]?0[0-9]+")
-_INFINITY = frozenset(("inf", "infinity"))
 _INT64_DIGITS = 20  # with the sign
 _ROUNDING = 1e-6
 _NUMBER_LABEL = "image/label"  # the feature of a label to regress on
@@ -66,10 +65,6 @@ class BadCellError(ValueError):
     """A cell is not a valid value of its column; the message shows the found and expected values."""
 
 
-class _Fault(str):
-    """What is wrong with a bad cell, in place of its value."""
-
-
 def by_text(cells: Sequence[Any], function: Callable[[Any], _Value]) -> Sequence[_Value]:
     """The value of a function for each cell of a column; it is called once for texts that are often equal."""
     if isinstance(cells, packing.Same):
@@ -90,20 +85,21 @@ def parse_cells(
       cells: the cells.
       parse: parses one; it may raise BadCellError.
     """
-    faults: list[_Fault] = []
+    faults: list[BadCellError] = []
 
     def attempt(cell: Any) -> Any:
         try:
             return parse(cell)
         except BadCellError as error:
-            faults.append(_Fault(error))
-            return faults[-1]
+            faults.append(error)
+            return error  # in place of the value
 
     values = by_text(cells, attempt)
     if not faults:
         return values, {}
-    problems = {row: str(value) for row, value in enumerate(values) if isinstance(value, _Fault)}
-    return [None if isinstance(value, _Fault) else value for value in values], problems
+    is_bad = [isinstance(value, BadCellError) for value in values]
+    problems = {row: str(value) for row, value in enumerate(values) if is_bad[row]}
+    return [None if bad else value for value, bad in zip(values, is_bad, strict=True)], problems
 
 
 def infer_kind(values: Sequence[Any], share: float = NEARLY_ALL) -> ColumnKind:
@@ -117,13 +113,11 @@ def infer_kind(values: Sequence[Any], share: float = NEARLY_ALL) -> ColumnKind:
     padded = False
     widths: set[int] = set()
     are_texts = set(map(type, values)) == {str}  # values of JSON may be equal though they differ
-    counted: Iterable[tuple[Any, int]] = ((value, 1) for value in values)
-    counted = Counter(values).items() if are_texts else counted
+    counted = Counter(values).items() if are_texts else ((value, 1) for value in values)
     for value, count in counted:
         if is_empty(value):
             continue
-        kind = _kind_of(value)
-        counts[kind] += count
+        counts[_kind_of(value)] += count
         if counts[ColumnKind.BYTES] > most_texts:
             return ColumnKind.BYTES
         if isinstance(value, str) and _DIGITS.fullmatch(value):
@@ -179,15 +173,23 @@ def parse_cell(value: Any, column: Column, separator: str = "") -> references.La
       BadCellError: it is not a value of the column.
     """
     if column.kind is ColumnKind.JSON:
-        text = json_text(value)
-        return text if not column.repeated else () if text is None else (text,)
+        whole = json_text(value)
+        return whole if not column.repeated else () if whole is None else (whole,)
     if column.repeated:
         return _parse_list(value, column, separator)
+    if isinstance(value, str) and column.kind in _TEXTS and (text := value.strip()):
+        return text  # as most cells are
+    text = "nested" if is_nested(value) else text_of(value)
+    is_missing = not text or (column.kind is not ColumnKind.BYTES and text.lower() in _NO_VALUE)
+    if is_missing and not column.required:
+        return None
     try:
-        return _parse_scalar(value, column)
+        if not text:
+            raise ValueError("empty")
+        parsed = parse_value(value, column.kind)
+        return _finite(parsed) if column.required else parsed
     except (ValueError, OverflowError) as error:
-        text = value.strip() if isinstance(value, str) else value
-        raise _bad_cell(text, column) from error
+        raise _bad_cell(value.strip() if isinstance(value, str) else value, column) from error
 
 
 def list_items(value: Any, separator: str = "") -> Sequence[Any]:
@@ -238,7 +240,7 @@ def parse_value(value: Any, kind: ColumnKind) -> references.Scalar:
             raise ValueError("not an int64")
         return number
     real = float(value)
-    overflown = is_text and math.isinf(real) and not _is_infinity(value)
+    overflown = is_text and math.isinf(real) and "inf" not in value.lower()
     if overflown or not fits_float32(real):
         raise ValueError("too large for a float32")
     return real
@@ -280,11 +282,8 @@ def texts_of(cells: Sequence[Any]) -> Sequence[str]:
 
 def filled(cells: Sequence[Any]) -> Sequence[Any]:
     """Returns the cells that are not empty."""
-    if set(map(type, cells)) == {str} and _NO_VALUE.isdisjoint(
-        map(str.lower, map(str.strip, cells))
-    ):
-        return cells
-    return [cell for cell in cells if not is_empty(cell)]
+    empty = by_text(cells, is_empty)
+    return [cell for cell, is_missing in zip(cells, empty, strict=True) if not is_missing]
 
 
 def are_run_lengths(texts: Collection[str]) -> bool:
@@ -316,21 +315,6 @@ def are_nested(cells: Sequence[Any]) -> bool:
         for cell in cells
     )
     return nested > 0 and nested > MOST * sum(cell != [] and not is_empty(cell) for cell in cells)
-
-
-def _parse_scalar(value: Any, column: Column) -> references.LabelValue:
-    if isinstance(value, str) and column.kind in _TEXTS:  # as most cells are
-        text = value.strip()
-        if text:
-            return text
-    text = "nested" if is_nested(value) else text_of(value)
-    if column.required:
-        if not text:
-            raise ValueError("empty")
-        return _finite(parse_value(value, column.kind))
-    if not text or (column.kind is not ColumnKind.BYTES and text.lower() in _NO_VALUE):
-        return None
-    return parse_value(value, column.kind)
 
 
 # --- JSON -----------------------------------------------------------------------------------------
@@ -412,16 +396,12 @@ def _is_blank(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _is_infinity(text: str) -> bool:
-    return text.strip().lower().lstrip("+-") in _INFINITY
-
-
 def _bad_cell(value: Any, column: Column, *, in_list: bool = False) -> BadCellError:
     if is_empty(value):
         return BadCellError("an item is empty" if in_list else "is empty")
     item, hint, text = "the item " if in_list else "", "", str(value)
     is_real = column.kind is ColumnKind.FLOAT and is_number(value)
-    if is_real and not ("_" in text or _is_infinity(text)):
+    if is_real and not re.search("_|inf", text.lower()):
         hint = " of a float32"
     if is_nested(value) and column.feature.startswith(_FURTHER):
         hint = f"; --columns {column.name}:json keeps such values as text, {column.name}:skip leaves them out"
@@ -475,8 +455,7 @@ def _items_of(inside: str) -> list[Any]:
 def _unquoted(quoted: str) -> Any:
     """The text that quotes contain; a backslash before a letter that it does not escape is a backslash."""
     try:
-        return ast.literal_eval(
-            _ESCAPE.sub(lambda escape: "\\" * (escape[1] not in _ESCAPED) + escape[0], quoted)
-        )
+        text = _ESCAPE.sub(lambda mark: "\\" * (mark[1] not in _ESCAPED) + mark[0], quoted)
+        return ast.literal_eval(text)
     except (SyntaxError, ValueError) as error:  # as in 'C:\Users', no character; Python 3.10: NUL
         raise ValueError(_NO_LIST) from error

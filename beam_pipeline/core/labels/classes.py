@@ -256,8 +256,7 @@ class Exclusion:
         if line is None:
             return None
         reason = (Reason.EXCLUDED, "left out, as --exclude asks for")
-        letter = image_dead_letter(Stage.JOIN, sample.key, sample.uri, *reason)
-        return letter._replace(file=self.uri, line=line)
+        return image_dead_letter(Stage.JOIN, sample.key, sample.uri, *reason, self.uri, line)
 
     def not_met(self, keys: Iterable[str]) -> list[str]:
         """The listed keys that no sample that was left out has."""

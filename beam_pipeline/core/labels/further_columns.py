@@ -13,7 +13,6 @@ cells name, and told apart by its first bytes:
 
 from __future__ import annotations
 
-import posixpath
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,21 +20,15 @@ from itertools import islice
 from typing import Any
 
 from beam_pipeline.core.images import header, masks
-from beam_pipeline.core.labels.cells import (
-    MOST,
-    NEARLY_ALL,
-    BadCellError,
-    infer_kind,
-    is_empty,
-    parse_cell,
-    text_of,
-)
+from beam_pipeline.core.labels import cells
 from beam_pipeline.core.labels.schema import CELL_FILES, Column, ColumnKind
-from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
+from beam_pipeline.core.labels.table_rows import is_image_name
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated
 
-_LARGEST_FRACTION = 1.5  # a point may be slightly outside its image
+LARGEST_FRACTION = 1.5
+"""A point or a box may extend slightly beyond its image."""
+
 _NUMBERS = frozenset({ColumnKind.INT64, ColumnKind.FLOAT})
 _PLACES = re.compile("point|landmark|coord|polygon", re.IGNORECASE)
 _SEVERAL_PLACES = re.compile("(point|landmark|coord|coordinate|polygon)s", re.IGNORECASE)
@@ -62,32 +55,32 @@ def paired_columns(names: Iterable[str]) -> Pairs:
     return pairs
 
 
-def point_of_columns(name: str, cells: Sequence[Sequence[Any]]) -> Column:
+def point_of_columns(name: str, axes: Sequence[Sequence[Any]]) -> Column:
     """The column of a point for each image, in pixels unless all its numbers are fractions.
 
     Args:
       name: of the point.
-      cells: x and y in the first rows.
+      axes: x and y in the first rows.
     """
-    numbers = (cell for axis in cells for cell in axis if infer_kind([cell]) in _NUMBERS)
-    pixels = any(abs(float(text_of(cell))) > _LARGEST_FRACTION for cell in numbers)
+    numbers = (cell for axis in axes for cell in axis if cells.infer_kind([cell]) in _NUMBERS)
+    pixels = any(abs(float(cells.text_of(cell))) > LARGEST_FRACTION for cell in numbers)
     return Column(name, ColumnKind.POINT, f"label/{name}", pixels=pixels)
 
 
-def parse_point(cells: Sequence[Any], names: Sequence[str]) -> tuple[Any, ...] | None:
+def parse_point(places: Sequence[Any], names: Sequence[str]) -> tuple[Any, ...] | None:
     """Returns x and y, or None if both are empty.
 
     Raises:
       BadCellError: one is not a number.
     """
-    if all(map(is_empty, cells)):
+    if all(map(cells.is_empty, places)):
         return None
     point = []
-    for cell, name in zip(cells, names, strict=True):
+    for cell, name in zip(places, names, strict=True):
         try:
-            point.append(parse_cell(cell, Column(name, ColumnKind.FLOAT, "", required=True)))
-        except BadCellError as error:
-            raise BadCellError(f"{name!r}: {error}") from error
+            point.append(cells.parse_cell(cell, Column(name, ColumnKind.FLOAT, "", required=True)))
+        except cells.BadCellError as error:
+            raise cells.BadCellError(f"{name!r}: {error}") from error
     return tuple(point)
 
 
@@ -136,22 +129,21 @@ _LONGEST = 1024
 _PATH = re.compile(r"[^\s<>]+(?: [^\s<>]+){0,3}\.(?!\d+\b)[A-Za-z0-9]{2,5}")
 
 
-def files_named(cells: Sequence[Any], head_of: FileHead) -> list[bytes]:
+def files_named(paths: Sequence[Any], head_of: FileHead) -> list[bytes]:
     """The first bytes of the first few files that cells name; cells may be lists."""
-    names = dict.fromkeys(filter(None, map(text_of, _items(cells))))
+    names = dict.fromkeys(filter(None, map(cells.text_of, _items(paths))))
     heads = map(head_of, islice(names, _LOOKED_AT))
     return [head for head in heads if head is not None]
 
 
-def kind_of_files(cells: Sequence[Any], head_of: FileHead) -> ColumnKind:
+def kind_of_files(paths: Sequence[Any], head_of: FileHead) -> ColumnKind:
     """The kind of a column of files; by their extensions if the first ones do not exist."""
-    heads = files_named(cells, head_of)
+    heads = files_named(paths, head_of)
     if heads and all(map(masks.is_deep_grey, heads)):
         return ColumnKind.PICTURE_16
-    names = [text for text in map(text_of, _items(cells)) if text]
-    extensions = (posixpath.splitext(name)[1].lower() for name in names)
-    pictures = sum(extension in IMAGE_EXTENSIONS for extension in extensions)
-    are_images = pictures > MOST * len(names)  # then another is a dead letter
+    names = [text for text in map(cells.text_of, _items(paths)) if text]
+    pictures = sum(map(is_image_name, names))
+    are_images = pictures > cells.MOST * len(names)  # then another is a dead letter
     if heads:
         images = [bool(header.image_extension(head)) for head in heads]
         are_images = all(images) or (any(images) and are_images)
@@ -162,12 +154,12 @@ def undeclared_files(
     values: Mapping[str, Sequence[Any]], declared: Collection[str], head_of: FileHead
 ) -> Iterator[str]:
     """The columns that the user said nothing of, and whose first cells name files that exist."""
-    for name, cells in values.items():
-        texts = [*islice(filter(None, map(text_of, _items(cells))), _TEXTS)]
-        if name in declared or not texts or any(isinstance(cell, dict) for cell in cells):
+    for name, column in values.items():
+        texts = [*islice(filter(None, map(cells.text_of, _items(column))), _TEXTS)]
+        if name in declared or not texts or any(isinstance(cell, dict) for cell in column):
             continue
         paths = sum(len(text) < _LONGEST and bool(_PATH.fullmatch(text)) for text in texts)
-        if paths >= NEARLY_ALL * len(texts) and files_named(cells, head_of):
+        if paths >= cells.NEARLY_ALL * len(texts) and files_named(column, head_of):
             yield name
 
 
@@ -194,6 +186,6 @@ def note_on_object_files(columns: Sequence[Column]) -> str:
     )
 
 
-def _items(cells: Sequence[Any]) -> Iterator[Any]:
-    for cell in cells:
+def _items(values: Sequence[Any]) -> Iterator[Any]:
+    for cell in values:
         yield from cell if isinstance(cell, list) else (cell,)

@@ -32,23 +32,10 @@ from typing import Any
 
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.labels import meeting
-from beam_pipeline.core.labels.samples import (
-    AGREE,
-    KeepUnlabelled,
-    RowMerger,
-    labelled,
-    names_no_image,
-)
+from beam_pipeline.core.labels.samples import AGREE, KeepUnlabelled, RowMerger, labelled
 from beam_pipeline.core.listing.folders import first_folder_split, folder_meaning, without_class
 from beam_pipeline.core.packing import Columns, Same, chosen_rows, items_of, put_together
-from beam_pipeline.core.references import (
-    DEFAULT_SPLIT,
-    ImageRef,
-    LabelRow,
-    SampleRef,
-    Size,
-    row_key,
-)
+from beam_pipeline.core.references import DEFAULT_SPLIT, ImageRef, LabelRow, SampleRef, Size
 
 _KEY, _ALIASES = map(ImageRef._fields.index, ("key", "aliases"))
 _NAME, _VALUES, _SPLIT, _FILE, _LINE, _PROBLEM, _ROW_SIZE = range(len(LabelRow._fields))
@@ -93,7 +80,7 @@ class Joined:
         if not rows:
             source = f"{merger.complete} is for" if merger.complete else "label row names"
             if self.keep and merger.samples:
-                image = image._replace(key=row_key(image.key, 0))
+                image = merger.samples.only(image)
             self.add_unlabelled(image, split, f"no {source} this image")
             return
         rows = _in_order(rows) if len(rows) > 1 else rows
@@ -113,7 +100,7 @@ class Joined:
 
     def add_folders(self, images: Columns, rows: Columns, merger: RowMerger) -> None:
         """Adds the images of a bucket, each with the rows that name its folder, by as much of its path as is unique."""
-        refs, letters = split_duplicates(items_of(ImageRef, images) if images else ())
+        refs, letters = split_duplicates(items_of(ImageRef, images))
         self.dead_letters += letters
         folders: dict[Sequence[str], list[ImageRef]] = defaultdict(list)
         level = merger.level or 0
@@ -163,7 +150,7 @@ class Joined:
                 "is in a list without labels, and is in no class folder; move it into one, or give the "
                 "list a second column with labels"
             )
-            return meeting.join_letter(image, Reason.UNLABELLED, message)
+            return _letter(image, Reason.UNLABELLED, message)
         return sample._replace(labels=(meaning.class_name or None, *sample.labels[1:]))
 
     def all_columns(self) -> Columns:
@@ -173,14 +160,14 @@ class Joined:
 
     def all_samples(self) -> list[SampleRef]:
         """All samples."""
-        return [*self.samples, *(items_of(SampleRef, self.columns) if self.columns else ())]
+        return [*self.samples, *items_of(SampleRef, self.columns)]
 
     def add_unlabelled(self, image: ImageRef, split: str, message: str) -> None:
         """Adds an image without labels: a sample of a split if it is kept, else a dead letter."""
         if self.keep:
             self.samples.append(self.keep.sample(image, split))
         else:
-            self.dead_letters.append(meeting.join_letter(image, Reason.UNLABELLED, message))
+            self.dead_letters.append(_letter(image, Reason.UNLABELLED, message))
 
 
 def buckets_for(label_bytes: int | None) -> int:
@@ -224,7 +211,7 @@ def label_by_folder(images: Columns, keep: KeepUnlabelled | None = None) -> Join
     labels = {folder: (meaning.class_name, *mark) for folder, meaning in meanings.items()}
     if folders:
         joined.columns = _samples(
-            images, splits=[splits[f] for f in folders], labels=[labels[f] for f in folders]
+            images, split=[splits[f] for f in folders], labels=[labels[f] for f in folders]
         )
     return joined
 
@@ -248,8 +235,12 @@ def split_duplicates(images: Iterable[ImageRef]) -> tuple[list[ImageRef], list[D
             )
             if image.aliases:
                 message = f"its archive contains this path {len(others) + 1} times; pack it again, with one"
-            dead_letters.append(meeting.join_letter(image, Reason.DUPLICATE_KEY, message))
+            dead_letters.append(_letter(image, Reason.DUPLICATE_KEY, message))
     return [image for image in images if len(uris_of[image.key]) == 1], dead_letters
+
+
+def _letter(image: ImageRef, reason: Reason, message: str) -> DeadLetter:
+    return image_dead_letter(Stage.JOIN, image.key, image.uri, reason, message)
 
 
 def _in_order(rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
@@ -283,8 +274,9 @@ def join_bucket(
     """
     joined = Joined(keep=keep)
     if merger.imageless and rows:
-        lone = [row for row, name in enumerate(rows[_NAME]) if names_no_image(name)]
-        outcomes = merger.imageless.without_images(_row(rows, row) for row in lone)
+        imageless = merger.imageless
+        lone = [row for row, name in enumerate(rows[_NAME]) if imageless.has_named(name)]
+        outcomes = imageless.without_images(_row(rows, row) for row in lone)
         joined.add_each(outcomes, images=0)
         named = sorted(set(range(len(rows[_NAME]))).difference(lone))
         rows = chosen_rows(rows, named) if named else ()
@@ -345,7 +337,7 @@ def _meant(
     open_rows = [row for row, index in enumerate(meant) if index < 0 or index in unusable]
     if not open_rows:
         return meant, hesitant
-    lookup = meeting.ImageNames([*items_of(ImageRef, images)] if images else [])
+    lookup = meeting.ImageNames([*items_of(ImageRef, images)])
     for number in open_rows:
         row = _row(rows, number)
         candidates = lookup.find(row)
@@ -371,13 +363,15 @@ def _at_once(
     images = chosen_rows(images, indices)
     if len(numbers) < len(rows[_NAME]):
         rows = chosen_rows(rows, numbers)
-    sizes = rows[_ROW_SIZE]
+    sizes: Sequence[Any] = Same(None, len(indices))
+    if _any(rows[_ROW_SIZE]):
+        sizes = [size if size and min(size) > 0 else None for size in rows[_ROW_SIZE]]
     return _samples(
         images,
-        splits=_row_splits(_paths(images), rows[_SPLIT]),
+        split=_row_splits(_paths(images), rows[_SPLIT]),
         labels=merger.listed(rows[_VALUES]),
-        origins=rows[_FILE],
-        sizes=[size if size and min(size) > 0 else None for size in sizes] if _any(sizes) else None,
+        origin=rows[_FILE],
+        claimed_size=sizes,
     )
 
 
@@ -405,25 +399,14 @@ def _row_splits(paths: Sequence[str], splits: Sequence[str]) -> Sequence[str]:
     ]
 
 
-def _samples(
-    images: Columns,
-    *,
-    splits: Sequence[str],
-    labels: Sequence[Any],
-    origins: Sequence[str] | None = None,
-    sizes: Sequence[Any] | None = None,
-) -> Columns:
-    """The columns of `SampleRef`s."""
-    count = len(splits)
-    columns = {
-        **dict(zip(ImageRef._fields, images, strict=True)),
-        "split": splits,
-        "labels": labels,
-        "offset": Same(-1, count),
-        "origin": origins or Same("", count),
-        "claimed_size": sizes or Same(None, count),
-    }
-    return [columns[name] for name in SampleRef._fields]
+def _samples(images: Columns, **columns: Sequence[Any]) -> Columns:
+    """The columns of `SampleRef`s; those that are given nowhere have their defaults."""
+    count = len(columns["split"])
+    given = dict(zip(ImageRef._fields, images, strict=True)) | columns
+    defaults = SampleRef._field_defaults
+    return [
+        given[name] if name in given else Same(defaults[name], count) for name in SampleRef._fields
+    ]
 
 
 def _image(images: Columns, index: int) -> ImageRef:
@@ -448,17 +431,16 @@ def _sample(
             return image_dead_letter(*bad, row.file, row.line)
     merged = merger.merge(rows)
     if isinstance(merged, LabelRow) and len(claims) < 2:
-        return labelled(
-            image, merged.split or split, merged.values, merged.file, next(iter(claims), None)
-        )
+        size = next(iter(claims), None)
+        return labelled(image, merged.split or split, merged.values, merged.file, size)
     first, second = [*claims.values()][:2] if isinstance(merged, LabelRow) else merged
     if isinstance(merged, LabelRow):
         texts = [f"claims an image of {w} x {h} pixels" for w, h in claims]
     elif merger.complete and first.split == second.split:
         message = f"{first.file} and {second.file} are both {merger.complete}s of this image; name only the right ones"
-        return meeting.join_letter(image, Reason.CONFLICTING_LABELS, message)
+        return _letter(image, Reason.CONFLICTING_LABELS, message)
     else:
         texts = [f"says {meeting.row_text(row)}" for row in (first, second)]
     message = f"{meeting.source_of(first)} {texts[0]}, {meeting.source_of(second)} {texts[1]}; remove the wrong one"
-    letter = meeting.join_letter(image, Reason.CONFLICTING_LABELS, message)
+    letter = _letter(image, Reason.CONFLICTING_LABELS, message)
     return letter._replace(file=second.file, line=second.line)

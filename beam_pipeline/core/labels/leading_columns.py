@@ -33,18 +33,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from beam_pipeline.core import errors, packing, questions, references, typed_json
-from beam_pipeline.core.labels import schema, table_rows
-from beam_pipeline.core.labels.cells import (
-    NEARLY_ALL,
-    BadCellError,
-    by_text,
-    infer_kind,
-    is_empty,
-    is_nested,
-    parse_cell,
-    parse_cells,
-    text_of,
-)
+from beam_pipeline.core.labels import cells, schema, table_rows
 from beam_pipeline.core.text import enumerated, excerpt
 
 _ONE = frozenset(("1", "1.0", "true", "True", "TRUE"))
@@ -53,7 +42,8 @@ _MINUS = frozenset(("-1", "-1.0"))  # in place of 0, in CelebA's attributes
 _SHOWN_NAMES = 5
 
 BOXES = "bbox"
-_MANY = 10  # boxes
+MANY_BOXES = 10
+"""Fewer may look like another form, or another unit, by chance."""
 
 Parsed = tuple[Sequence[Sequence[Any]], Mapping[int, str]]
 """The values of each column, and row -> what is wrong with it."""
@@ -129,12 +119,12 @@ class OneHot(LeadingColumns):
         problems: dict[int, str] = {}
         absent = "0" if self.absent == _ZERO else "-1"
         for name, text in self.classes:
-            cells = rows.cells(name)
-            for row, mark in enumerate(by_text(cells, self._is_one)):
+            marks = rows.cells(name)
+            for row, mark in enumerate(cells.by_text(marks, self._is_one)):
                 if mark:
                     classes[row].append(text)
                 elif mark is None:
-                    message = f"{excerpt(text_of(cells[row]))} is neither {absent} nor 1"
+                    message = f"{excerpt(cells.text_of(marks[row]))} is neither {absent} nor 1"
                     problems.setdefault(row, f"column {name!r}: {message}")
         for row, texts in enumerate(() if self.several else classes):
             if len(texts) != 1:
@@ -146,8 +136,9 @@ class OneHot(LeadingColumns):
 
     def _is_one(self, cell: Any) -> bool | None:
         """True or False; None for any other cell."""
-        text = text_of(cell)
-        return True if text in _ONE else False if text in self.absent or is_empty(text) else None
+        text = cells.text_of(cell)
+        is_absent = text in self.absent or cells.is_empty(text)
+        return True if text in _ONE else False if is_absent else None
 
 
 def find_one_hot(names: Sequence[str], rows: table_rows.TableRows) -> tuple[str, ...]:
@@ -158,9 +149,9 @@ def find_one_hot(names: Sequence[str], rows: table_rows.TableRows) -> tuple[str,
     """
     ones: dict[str, Sequence[bool]] = {}
     for name in names:
-        texts = by_text(rows.cells(name), text_of)
+        texts = cells.by_text(rows.cells(name), cells.text_of)
         if len(rows) and set(texts) <= _ONE | _ZERO:
-            ones[name] = by_text(texts, _ONE.__contains__)
+            ones[name] = cells.by_text(texts, _ONE.__contains__)
     single = all(count == 1 for count in map(sum, zip(*ones.values(), strict=True)))
     return tuple(ones) if single and sum(map(any, ones.values())) > 1 else ()
 
@@ -195,9 +186,9 @@ def chosen_one_hot(
         raise errors.LabelTableError(
             f"{where}: --one_hot names the column {', '.join(classes)} alone; expected one a class"
         )
-    columns = [by_text(rows.cells(name), text_of) for name in classes]
-    cells = {text for texts in columns for text in set(texts)}
-    ones = [by_text(texts, _ONE.__contains__) for texts in columns]
+    columns = [cells.by_text(rows.cells(name), cells.text_of) for name in classes]
+    distinct = {text for texts in columns for text in set(texts)}
+    ones = [cells.by_text(texts, _ONE.__contains__) for texts in columns]
     several = any(count > 1 for count in map(sum, zip(*ones, strict=True)))
     named = enumerated(list(classes.values()), _SHOWN_NAMES)
     how = "images may be of several" if several else "an image is of one"
@@ -208,7 +199,7 @@ def chosen_one_hot(
         note=f"one-hot columns are {len(classes)} classes: {named}; {how}",
         classes=tuple(classes.items()),
         several=several,
-        absent=_MINUS if cells & _MINUS and not cells & _ZERO else _ZERO,
+        absent=_MINUS if distinct & _MINUS and not distinct & _ZERO else _ZERO,
     )
 
 
@@ -228,23 +219,21 @@ class ObjectLists(LeadingColumns):
     """The boxes of the objects in a list, their classes, and each further list under its own name.
 
     Attributes:
-      column: name of the column.
       categories: name of the list of classes.
       corners: whether boxes are two corners, not a corner and the size.
     """
 
-    column: str
     categories: str
     corners: bool
 
     def parse(self, rows: table_rows.TableRows) -> Parsed:
         """Returns the objects of each row, as one list for each of `columns`."""
-        cells = zip(rows.cells(self.column), rows.lines, strict=True)
-        values, faults = parse_cells(
-            list(cells), lambda cell: parse_objects(cell[0], self, cell[1])
+        name, empty = schema.OBJECTS_COLUMN, ((),) * len(self.columns)
+        numbered = list(zip(rows.cells(name), rows.lines, strict=True))
+        values, faults = cells.parse_cells(
+            numbered, lambda cell: parse_objects(cell[0], cell[1], self)
         )
-        empty = ((),) * len(self.columns)
-        problems = {row: f"column {self.column!r}: {message}" for row, message in faults.items()}
+        problems = {row: f"column {name!r}: {message}" for row, message in faults.items()}
         return list(zip(*(lists or empty for lists in values), strict=True)), problems
 
 
@@ -253,46 +242,43 @@ def has_objects(values: Sequence[Any]) -> bool:
     return any(BOXES in lists for lists in map(_lists_of, values) if lists)
 
 
-def inspect_objects(column: str, values: Sequence[Any], declared: Mapping[str, str]) -> ObjectLists:
+def inspect_objects(values: Sequence[Any], declared: Mapping[str, str]) -> ObjectLists:
     """Decides how the lists of each object are read.
 
     Args:
-      column: name of the column.
-      values: its cells at the beginnings of the files.
-      declared: "<column>.<list>" -> its type in --columns.
+      values: the cells of the column at the beginnings of the files.
+      declared: "objects.<list>" -> its type in --columns.
     """
     kinds = {name: schema.KIND_NAMES.get(kind) for name, kind in declared.items()}
     items: dict[str, list[Any]] = {}
     no_lists: dict[str, None] = {}
-    for name, cell in (
-        (n, c) for lists in map(_lists_of, values) for n, c in (lists or {}).items()
-    ):
+    lists = [item for lists in map(_lists_of, values) if lists for item in lists.items()]
+    for name, cell in lists:
         if isinstance(cell, list):
             items.setdefault(name, []).extend(cell)
         elif cell is not None:
             no_lists[name] = None
-    categories = next(
-        (name for name in schema.CATEGORY_NAMES if name in items), schema.CATEGORY_NAMES[0]
-    )
-    columns = list(schema.object_columns(pixels=True))
-    left_out = [f"{column}.{name}" for name in no_lists if name not in (BOXES, categories)]
+    usual = schema.CATEGORY_NAMES
+    categories = next((name for name in usual if name in items), usual[0])
+    columns, prefix = list(schema.object_columns(pixels=True)), f"{schema.OBJECTS_COLUMN}."
+    left_out = [prefix + name for name in no_lists if name not in (BOXES, categories)]
     for name in [name for name in items if name not in (*no_lists, BOXES, categories)]:
-        chosen = f"{column}.{name}"
-        if chosen not in kinds and any(map(is_nested, items[name])):
+        chosen = prefix + name
+        if chosen not in kinds and any(map(cells.is_nested, items[name])):
             left_out.append(chosen)
-        elif kind := kinds.get(chosen, infer_kind(items[name])):
+        elif kind := kinds.get(chosen, cells.infer_kind(items[name])):
             columns.append(schema.object_column(name, kind))
     left_out = [name for name in left_out if kinds.get(name, True) is not None]
     classes = items.get(categories, [])
     integers = sum(map(typed_json.is_integer, classes))
     note = f"left out, since it is not one value an object: {', '.join(left_out)}"
-    name, boxes = f"{column}.{BOXES}", items.get(BOXES, [])
-    larger = len(boxes) >= _MANY and all(map(_has_larger_end, boxes))
+    name, boxes = prefix + BOXES, items.get(BOXES, [])
+    corners = all(_is_box(box) and box[2] > box[0] and box[3] > box[1] for box in boxes)
+    larger = corners and len(boxes) >= MANY_BOXES
     return ObjectLists(
-        column=column,
-        used=(column,),
+        used=(schema.OBJECTS_COLUMN,),
         categories=categories,
-        integer_classes=bool(classes) and integers >= NEARLY_ALL * len(classes),
+        integer_classes=bool(classes) and integers >= cells.NEARLY_ALL * len(classes),
         corners=declared.get(name) == schema.LIST_FORMS[0],
         columns=tuple(columns),
         note=note if left_out else "",
@@ -312,50 +298,49 @@ def corners_question(name: str, *, larger: bool) -> questions.Question:
     )
 
 
-def _has_larger_end(box: Any) -> bool:
-    is_box = isinstance(box, list) and len(box) == 4 and all(map(typed_json.is_finite, box))
-    return is_box and box[2] > box[0] and box[3] > box[1]
-
-
-def list_names(column: str, values: Sequence[Any]) -> list[str]:
-    """Returns every list in the cells as "<column>.<list>", its name in --columns."""
+def list_names(values: Sequence[Any]) -> list[str]:
+    """Returns every list in the cells as "objects.<list>", its name in --columns."""
     names = dict.fromkeys(name for lists in map(_lists_of, values) for name in lists or ())
-    return [f"{column}.{name}" for name in names]
+    return [f"{schema.OBJECTS_COLUMN}.{name}" for name in names]
 
 
-def parse_objects(value: Any, objects: ObjectLists, line: int) -> tuple[references.LabelValue, ...]:
+def parse_objects(value: Any, line: int, objects: ObjectLists) -> tuple[references.LabelValue, ...]:
     """Returns the objects of a cell, one list for each of `ObjectLists.columns`, empty for an empty cell.
 
     Args:
       value: the cell.
-      objects: how it is read.
       line: the row's line, which is stored with the boxes.
+      objects: how it is read.
 
     Raises:
       BadCellError: the lists differ in length, or a value is not of its list's kind.
     """
     lists = _lists_of(value)
     if lists is None:
-        raise BadCellError(f"{excerpt(value)} is not an object with the lists {BOXES}, ...")
+        raise cells.BadCellError(f"{excerpt(value)} is not an object with the lists {BOXES}, ...")
     names = [BOXES, objects.categories, *(column.name for column in objects.columns[2:])]
     parsed: list[tuple[Any, ...]] = []
     for name, column in zip(names, objects.columns, strict=True):
         items = [] if lists.get(name) is None else lists[name]
         if not isinstance(items, list):
-            raise BadCellError(f"{name}: {excerpt(items)} is not a list")
+            raise cells.BadCellError(f"{name}: {excerpt(items)} is not a list")
         single = replace(column, repeated=False)
         integers = column.kind is schema.ColumnKind.CLASS and bool(objects.integer_classes)
         values = []
         for number, item in enumerate(items, 1):
             try:
+                if integers and not typed_json.is_integer(item):
+                    raise cells.BadCellError(
+                        f"{excerpt(item)} is not an integer, as most others are"
+                    )
                 is_box = column.kind is schema.ColumnKind.BOX
-                value = _box(item, line, objects) if is_box else _single(item, single, integers)
+                value = _box(item, line, objects) if is_box else cells.parse_cell(item, single)
                 values.append(value)
-            except BadCellError as error:
-                raise BadCellError(f"{name}: item {number}: {error}") from error
+            except cells.BadCellError as error:
+                raise cells.BadCellError(f"{name}: item {number}: {error}") from error
         parsed.append(tuple(values))
         if len(values) != len(parsed[0]):
-            raise BadCellError(
+            raise cells.BadCellError(
                 f"{BOXES} has {len(parsed[0])} items, {name} has {len(values)}; expected one an object"
             )
     return tuple(parsed)
@@ -373,14 +358,12 @@ def _lists_of(value: Any) -> Mapping[str, Any] | None:
     return None
 
 
+def _is_box(item: Any) -> bool:
+    return isinstance(item, list) and len(item) == 4 and all(map(typed_json.is_finite, item))
+
+
 def _box(item: Any, line: int, objects: ObjectLists) -> references.Box:
-    if not isinstance(item, list) or len(item) != 4 or not all(map(typed_json.is_finite, item)):
-        raise BadCellError(f"{excerpt(item)} is not [x, y, width, height] in pixels")
+    if not _is_box(item):
+        raise cells.BadCellError(f"{excerpt(item)} is not [x, y, width, height] in pixels")
     x, y, width, height = map(float, item)
     return (x, y, width, height, line) if objects.corners else (x, y, x + width, y + height, line)
-
-
-def _single(item: Any, column: schema.Column, integers: bool) -> references.LabelValue:
-    if integers and not typed_json.is_integer(item):
-        raise BadCellError(f"{excerpt(item)} is not an integer, as most others are")
-    return parse_cell(item, column)

@@ -10,28 +10,18 @@ from __future__ import annotations
 import functools
 import itertools
 import posixpath
-import re
 import unicodedata
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from beam_pipeline.core.dead_letters import (
-    DeadLetter,
-    Reason,
-    Stage,
-    image_dead_letter,
-    row_dead_letter,
-)
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.core.packing import Columns
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.core.text import counted, some
 from beam_pipeline.core.uris import is_remote
-
-_PLAIN = re.compile(r"(?:[^/.][^/]*/)*[^/.][^/]*", re.DOTALL).fullmatch
-"""Matches relative paths of visible files, which have one form only."""
 
 
 def normalized(name: str) -> str:
@@ -95,50 +85,39 @@ class KeyDivision:
 
 # --- the images that a row may mean --------------------------------------------------------------
 
-_Named = Iterable[tuple[str, ImageRef]]
-_Way = Callable[[Sequence[ImageRef]], _Named]
-"""Gives the names of images in one way of naming."""
+_Form = Callable[[ImageRef], Sequence[str]]
+_Way = tuple[_Form, Callable[[str], str]]
+"""Gives names of an image, and the part of each by which a row may name it."""
 
 
 def _stem(path: str) -> str:
     return posixpath.splitext(path)[0]
 
 
-def _keys(images: Sequence[ImageRef]) -> _Named:
-    return ((normalized(image.key), image) for image in images)
+def _lower_stem(path: str) -> str:
+    return _stem(path).lower()
 
 
-def _paths(images: Sequence[ImageRef], part: Callable[[str], str] = str) -> _Named:
-    for image in images:
-        key, uri = part(normalized(image.key)), part(normalized(image.uri))
-        yield key, image
-        if uri != key:
-            yield uri, image
+def _key(image: ImageRef) -> Sequence[str]:
+    return (image.key,)
 
 
-def _file_names(images: Sequence[ImageRef], part: Callable[[str], str] = str) -> _Named:
-    return ((part(key.rpartition("/")[2]), image) for key, image in _keys(images))
+def _paths(image: ImageRef) -> Sequence[str]:
+    return (image.key, image.uri)
 
 
-def _lower(images: Sequence[ImageRef]) -> _Named:
-    """The file name in lower case, and up to the dot before its extension."""
-    for name, image in _file_names(images, str.lower):
-        yield name, image
-        yield f"{_stem(name)}.", image
+def _file_name(image: ImageRef) -> Sequence[str]:
+    return (image.key.rpartition("/")[2],)
 
 
-def _aliases(images: Sequence[ImageRef], index: int, part: Callable[[str], str] = str) -> _Named:
-    """A further name of members of archives; other images have none."""
-    return ((part(normalized(image.aliases[index])), image) for image in images if image.aliases)
+def _alias(image: ImageRef, index: int) -> Sequence[str]:
+    """A further name of a member of an archive; other images have none."""
+    return image.aliases[index : index + 1]
 
 
 def _exact(path: str) -> _Way:
     """The way in which a path names an image: no URI is relative, so most can only be keys."""
-    return _paths if path.startswith("/") or is_remote(path) else _keys
-
-
-_stems = functools.partial(_paths, part=_stem)
-_file_stems = functools.partial(_file_names, part=_stem)
+    return _paths if path.startswith("/") or is_remote(path) else _key, str
 
 
 class ImageNames(dict[_Way, Mapping[str, Sequence[ImageRef]]]):
@@ -151,16 +130,14 @@ class ImageNames(dict[_Way, Mapping[str, Sequence[ImageRef]]]):
         super().__init__()
         self._images = images
         aliases = range(max((len(image.aliases) for image in images), default=0))
-        self._aliases, stems = (
-            [functools.partial(_aliases, index=index, part=part) for index in aliases]
-            for part in (str, _stem)
-        )
-        self._last: Sequence[_Way] = (*stems, _file_names, _file_stems)
+        self._aliases = [functools.partial(_alias, index=index) for index in aliases]
 
     def __missing__(self, way: _Way) -> Mapping[str, Sequence[ImageRef]]:
+        form, part = way
         named: dict[str, list[ImageRef]] = defaultdict(list)
-        for name, image in way(self._images):
-            named[name].append(image)
+        for image in self._images:
+            for name in {part(normalized(name)): None for name in form(image)}:
+                named[name].append(image)
         self[way] = named
         return named
 
@@ -168,33 +145,34 @@ class ImageNames(dict[_Way, Mapping[str, Sequence[ImageRef]]]):
         """The images that the row names, by the first way of naming that finds any; see `join`."""
         attempts = (self[way].get(name) for way, name in self._attempts(row))
         images = next(filter(None, attempts), ())
-        if len(images) > 1:  # names that differ in Unicode's composition only
-            same = [image for image in images if row.name in (image.key, image.uri)]
-            return same if len(same) == 1 else images
-        return images
+        # of several, names may differ in Unicode's composition only
+        same = [image for image in images if row.name in (image.key, image.uri)]
+        return same if len(same) == 1 else images
 
     def _attempts(self, row: LabelRow) -> Iterator[tuple[_Way, str]]:
         """The ways of naming and the name in each."""
         names = names_of(row)
-        for name in names:
-            yield _exact(name), name
+        yield from ((_exact(name), name) for name in names)
         below = _below_label_file(names[-1], row.file)
         yield _exact(below), below
-        yield from itertools.product(self._aliases, names)
-        yield from itertools.product((_stems,), (*names, below))
-        yield from itertools.product(self._last, names)
+        product = itertools.product
+        yield from product(product(self._aliases, [str]), names)
+        yield from product([(_paths, _stem)], (*names, below))
+        yield from product(product(self._aliases, [_stem]), names)
+        yield from product(product([_file_name], [str, _stem]), names)
 
     def why_missing(self, row: LabelRow) -> str:
         """Which names were looked for; for a path, also images of its file name in other folders."""
         path = names_of(row)[-1]
         file_name, lower = path.rpartition("/")[2], path.lower()
         lower_name = file_name.lower()
-        named = self[_lower].get(lower_name) or self[_lower].get(f"{lower_name}.") or ()
+        names = self[_file_name, str.lower].get(lower_name)
+        named = names or self[_file_name, _lower_stem].get(lower_name, ())
         keys = ((image.key, image.key.lower()) for image in named)
         twins = [key for key, low in keys if lower in (lower_name, low, _stem(low))]
         if twins:
             return f"the image {min(twins)} differs from this name in case: write one of them as the other"
-        elsewhere = self[_file_names].get(file_name) or self[_file_stems].get(file_name)
+        elsewhere = self[_file_name, str].get(file_name) or self[_file_name, _stem].get(file_name)
         if not elsewhere:
             return "no listed image has this name, with or without folder or extension"
         keys_there = some(sorted(image.key for image in elsewhere))
@@ -209,15 +187,10 @@ def are_exact(names: Sequence[str]) -> bool:
 
 def names_of(row: LabelRow) -> Sequence[str]:
     """The row's name as written, and with `/` for the backslashes of Windows."""
-    name = normalized(row.name)
-    if name.startswith("file://"):
-        name = name[len("file://") :]
-    if "\\" not in name and not name.startswith("./"):  # as nearly all are
-        return (name,)
-    names = (name, name.replace("\\", "/")) if "\\" in name else (name,)
+    name = normalized(row.name).removeprefix("file://")
     return tuple(
-        posixpath.normpath(name) if name.startswith("./") and _is_file_name(name) else name
-        for name in names
+        posixpath.normpath(form) if form.startswith("./") and _is_file_name(form) else form
+        for form in dict.fromkeys((name, name.replace("\\", "/")))
     )
 
 
@@ -228,22 +201,12 @@ def _is_file_name(path: str) -> bool:
 
 def _below_label_file(name: str, label_file: str) -> str:
     """The URI that a name has if it is a path from the label file's folder."""
-    folder, prefix = _beside(label_file)
-    if _PLAIN(name):
-        return prefix + name
+    folder = posixpath.dirname(label_file)
     if is_remote(name) or not _is_file_name(name):
         return name
     if is_remote(folder):
         return f"{folder}/{name}"
     return posixpath.normpath(posixpath.join(folder, name))
-
-
-@functools.lru_cache(maxsize=64)
-def _beside(label_file: str) -> tuple[str, str]:
-    """The folder of a label file, and what precedes the plain name of a file there in its URI."""
-    folder = posixpath.dirname(label_file)
-    beside = f"{folder}/x" if is_remote(folder) else posixpath.normpath(posixpath.join(folder, "x"))
-    return folder, beside[:-1]
 
 
 # --- dead letters --------------------------------------------------------------------------------
@@ -292,8 +255,3 @@ def no_folder(row: LabelRow, folders: Sequence[Sequence[str]], level: int) -> De
         could = some(sorted(map("/".join, folders)))
         reason, message = Reason.AMBIGUOUS_KEY, f"could mean {could}; write more of the path"
     return row_dead_letter(Stage.JOIN, row.name, reason, message, row.file, row.line)
-
-
-def join_letter(image: ImageRef, reason: Reason, message: str) -> DeadLetter:
-    """The dead letter of an image that the join leaves out."""
-    return image_dead_letter(Stage.JOIN, image.key, image.uri, reason, message)

@@ -138,11 +138,12 @@ def _columns(opened: Any, schema: Any) -> ParquetColumns:
         name, item = column.name, _item_type(column.type)
         described = _unlisted(features.get(name))
         kind = described.get(_KIND) if isinstance(described, dict) else None
-        if _may_be_image(item) and (
-            kind == _IMAGE or (kind not in _MEDIA and _begin_as_images(opened, name))
-        ):
+        is_struct = types.is_struct(item)
+        content = {member.name: member.type for member in item}.get(BYTES) if is_struct else item
+        may_be = content is not None and _is_bytes(content) and kind not in _MEDIA
+        if may_be and (kind == _IMAGE or _begin_as_images(opened, name)):
             names["images" if item is column.type else "image_lists"].append(name)
-            if types.is_struct(item):
+            if is_struct:
                 names["structs"].append(name)
         elif _holds_bytes(item):
             names["unused"].append(name)
@@ -169,15 +170,6 @@ def _item_type(kind: Any) -> Any:
     while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         kind = kind.value_type
     return kind
-
-
-def _may_be_image(kind: Any) -> bool:
-    """True for bytes, and for a struct with a member `bytes`."""
-    from pyarrow import types
-
-    if types.is_struct(kind):
-        return any(member.name == BYTES and _is_bytes(member.type) for member in kind)
-    return _is_bytes(kind)
 
 
 def _holds_bytes(kind: Any) -> bool:

@@ -89,16 +89,13 @@ def segments_of(classes: Collection[str]) -> list[Segment]:
 def _segments(paths: Sequence[Sequence[str]], *, from_below: bool) -> list[Segment]:
     above: list[Segment] = []
     below: list[Segment] = []
-    while (
-        from_below
-        and min(map(len, paths), default=0) > 1
-        and (last := _last([path[-1] for path in paths]))
-    ):
+    depth = min(map(len, paths), default=0)
+    while from_below and depth > 1 and (last := _last([path[-1] for path in paths])):
         below.insert(0, last)
-        paths = [path[:-1] for path in paths]
-    while min(map(len, paths), default=0) and (first := _first(paths, at_top=not above)):
+        paths, depth = [path[:-1] for path in paths], depth - 1
+    while depth and (first := _first(paths, at_top=not above)):
         above.append(first)
-        paths = [path[1:] for path in paths]
+        paths, depth = [path[1:] for path in paths], depth - 1
     if not any(paths):
         return [*above, *below]
     names = sorted({"/".join(path) for path in paths})
@@ -146,17 +143,13 @@ def crossed_pattern(segments: Sequence[Segment], classes: int) -> str:
     return label_pattern([s._replace(role=exchanged.get(s.role, s.role)) for s in segments])
 
 
-def last_folder_pattern(names: Iterable[str]) -> str:
-    """The --label_from whose label is the last folder, and whose split is the one above it.
+def last_folder_pattern(splits: Iterable[str]) -> str:
+    """The --label_from whose label is the last folder, and whose split is the one above it, if it is one of some.
 
-    >>> last_folder_pattern(["set", "train"])
-    '(?:.*?/)??(?:(?P<split>train)/)?(?P<label>[^/]+)/[^/]+'
-
-    Args:
-      names: of folders, of which those that are called as splits count.
+    >>> last_folder_pattern(["train", "test"])
+    '(?:.*?/)??(?:(?P<split>train|test)/)?(?P<label>[^/]+)/[^/]+'
     """
-    splits = dict.fromkeys(name for name in names if name.lower() in SPLIT_NAMES)
-    return f"(?:.*?/)??{_maybe_split(splits)}(?P<label>[^/]+)/[^/]+"
+    return f"(?:.*?/)??{_maybe_split(dict.fromkeys(splits))}(?P<label>[^/]+)/[^/]+"
 
 
 def first_folder_pattern(splits: Sequence[str]) -> str:
@@ -236,9 +229,9 @@ def _repeated(paths: Sequence[Sequence[str]]) -> Segment | None:
     shared = [folders for folders in above.values() if len(folders) > 1]
     different = sum(map(len, above.values()))
     most = len(above) > 1 and 2 * sum(map(len, shared)) > different
-    if different < len(above) * len(set().union(*above.values())) and differ_in_numbers(
-        {below[-1] for below in above if below}
-    ):
+    lowest = {below[-1] for below in above if below}
+    is_full = different == len(above) * len(set().union(*above.values()))
+    if differ_in_numbers(lowest) and not is_full:
         return None  # numbers within each folder, as of characters in an alphabet
     return Segment(Role.GROUP, sorted(set().union(*shared)), "[^/]+") if most else None
 

@@ -23,13 +23,7 @@ from hashlib import blake2b
 from itertools import chain, compress
 from typing import Any, Protocol
 
-from beam_pipeline.core.dead_letters import (
-    DeadLetter,
-    Reason,
-    Stage,
-    image_dead_letter,
-    row_dead_letter,
-)
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.labels.boxes import without_boxes
 from beam_pipeline.core.labels.schema import Column, ColumnKind, class_column, label_column
 from beam_pipeline.core.packing import LabelBatch
@@ -179,7 +173,6 @@ def labelled(
     """An image with its labels."""
     return SampleRef(
         *(image.key, image.uri, image.size, split, labels),
-        offset=-1,
         origin=origin,
         version=image.version,
         claimed_size=claimed_size,
@@ -234,8 +227,7 @@ class RowSamples:
                 key = f"{image.key}-{number}" if number else image.key
             if fault:
                 stage = Stage.LABELS if reason is Reason.BAD_LABEL_VALUE else Stage.JOIN
-                letter = image_dead_letter(stage, key, image.uri, reason, fault, row.file)
-                yield letter._replace(line=row.line)
+                yield image_dead_letter(stage, key, image.uri, reason, fault, row.file, row.line)
                 continue
             size = row.size if row.size and min(row.size) > 0 else None
             yield labelled(image._replace(key=key), row.split or split, row.values, row.file, size)
@@ -248,6 +240,16 @@ class RowSamples:
             row if row.name else row._replace(name=f"{_NO_IMAGE_MARK}{self._token(row)}")
             for row in rows
         )
+
+    @staticmethod
+    def only(image: ImageRef) -> ImageRef:
+        """An image without rows, called as the sample of its only row would be."""
+        return image._replace(key=row_key(image.key, 0))
+
+    @staticmethod
+    def has_named(name: str) -> bool:
+        """True for the name that `with_names` gives a row without an image."""
+        return name.startswith(_NO_IMAGE_MARK)
 
     def without_images(self, rows: Iterable[LabelRow]) -> Iterator[SampleRef | DeadLetter]:
         """Yields the sample or dead letter of each row without an image; those of equal names are all given."""
@@ -267,11 +269,6 @@ class RowSamples:
     def _id(self, row: LabelRow) -> str | None:
         value = None if self.ids is None else row.values[self.ids]
         return None if value is None else str(value)
-
-
-def names_no_image(name: str) -> bool:
-    """True for the name that `RowSamples.with_names` gives a row without an image."""
-    return name.startswith(_NO_IMAGE_MARK)
 
 
 @dataclass(frozen=True)
@@ -334,7 +331,7 @@ class WithoutObjects:
         return LabelRow(image.key, self.values, split="", file="", line=0)
 
     def unread(self, uri: str, problem: str) -> DeadLetter:
-        return row_dead_letter(Stage.LABELS, uri, Reason.BAD_ROW, problem, uri, 0)
+        return image_dead_letter(Stage.LABELS, uri, "", Reason.BAD_ROW, problem, uri)
 
 
 @dataclass(frozen=True)

@@ -130,8 +130,12 @@ _FORMAT = WrittenAs("/format", "bytes")
 _LENGTHS = tuple(WrittenAs(f"/{side}", "int64") for side in ("height", "width", "channels"))
 
 
-def _scalar(values: str, expected: str, kind: str) -> KindFacts:
-    return KindFacts(values, FEATURE, expected, (WrittenAs("", kind),))
+def _facts(
+    values: str, role: str, expected: str, kind: str, *suffixes: str, **details: str
+) -> KindFacts:
+    """The facts of a kind whose features are all alike, but for the suffixes of their keys."""
+    written = (WrittenAs(suffix, kind, **details) for suffix in suffixes)
+    return KindFacts(values, role, expected, tuple(written))
 
 
 def _mask(values: str, pixels: str) -> KindFacts:
@@ -148,53 +152,40 @@ KINDS: Mapping[ColumnKind, KindFacts] = {
         *("texts", "class", "a class name"),
         (WrittenAs("/label", "int64"), WrittenAs("/text", "bytes")),
     ),
-    ColumnKind.INT64: _scalar("integers", "an integer of 64 bits", "int64"),
-    ColumnKind.FLOAT: _scalar("numbers", "a number", "float"),
-    ColumnKind.BYTES: _scalar("texts", "one text", "bytes"),
-    ColumnKind.JSON: KindFacts(
-        "texts of JSON", FEATURE, "", (WrittenAs("", "bytes", content="json"),)
-    ),
-    ColumnKind.BOX: KindFacts(
-        "boxes", "box", "", tuple(WrittenAs(f"/{side}", "float") for side in BOX_SIDES)
-    ),
-    ColumnKind.POINT: KindFacts(
-        "points", "point", "", (WrittenAs("/x", "float"), WrittenAs("/y", "float"))
-    ),
-    ColumnKind.MASK: KindFacts("masks", "mask", "", (WrittenAs("", "bytes"),)),
+    ColumnKind.INT64: _facts("integers", FEATURE, "an integer of 64 bits", "int64", ""),
+    ColumnKind.FLOAT: _facts("numbers", FEATURE, "a number", "float", ""),
+    ColumnKind.BYTES: _facts("texts", FEATURE, "one text", "bytes", ""),
+    ColumnKind.JSON: _facts("texts of JSON", FEATURE, "", "bytes", "", content="json"),
+    ColumnKind.BOX: _facts("boxes", "box", "", "float", *(f"/{side}" for side in BOX_SIDES)),
+    ColumnKind.POINT: _facts("points", "point", "", "float", "/x", "/y"),
+    ColumnKind.MASK: _facts("masks", "mask", "", "bytes", ""),
     ColumnKind.SEGMENTATION: _mask("masks", "uint8"),
     ColumnKind.SEGMENTATION_16: _mask("masks of 16 bits", "uint16"),
-    ColumnKind.PANOPTIC: KindFacts(
-        *("masks of segments", "mask", ""),
-        tuple(WrittenAs(f"/{name}_mask", "bytes", "uint8") for name in ("category", "instance")),
+    ColumnKind.PANOPTIC: _facts(
+        *("masks of segments", "mask", "", "bytes", "/category_mask", "/instance_mask"),
+        pixels="uint8",
     ),
-    ColumnKind.FILE: KindFacts(
-        "files", "file", "the path of a file", (WrittenAs("/encoded", "bytes"),)
-    ),
+    ColumnKind.FILE: _facts("files", "file", "the path of a file", "bytes", "/encoded"),
     ColumnKind.COPY: _picture("picture"),
     ColumnKind.PICTURE: _picture("picture"),
     ColumnKind.PICTURE_16: _picture("picture16"),
 }
 
 
+LIST_FORMS = ("xyxy", "xywh")
+"""Types of --columns for lists of a box's numbers: its corners, or a corner and its size."""
+
 KIND_NAMES = {
-    "int": ColumnKind.INT64,
-    "int64": ColumnKind.INT64,
-    "float": ColumnKind.FLOAT,
-    "float32": ColumnKind.FLOAT,
-    "str": ColumnKind.BYTES,
-    "string": ColumnKind.BYTES,
-    "bytes": ColumnKind.BYTES,
+    **dict.fromkeys(("int", "int64"), ColumnKind.INT64),
+    **dict.fromkeys(("float", "float32"), ColumnKind.FLOAT),
+    **dict.fromkeys(("str", "string", "bytes"), ColumnKind.BYTES),
     "json": ColumnKind.JSON,
     "file": ColumnKind.FILE,
     "copy": ColumnKind.COPY,
     "point": ColumnKind.POINT,
-    "xyxy": ColumnKind.BOX,
-    "xywh": ColumnKind.BOX,
+    **dict.fromkeys(LIST_FORMS, ColumnKind.BOX),
 }
 """Type names of --columns; a point describes two columns, see `further_columns`."""
-
-LIST_FORMS = ("xyxy", "xywh")
-"""Types of --columns for lists of a box's numbers: its corners, or a corner and its size."""
 
 SKIP_KIND = "skip"
 POINT_KIND = "point"
@@ -242,11 +233,6 @@ class ColumnChoices:
     sample: str = "image"
     row_id: str = ""
 
-    @property
-    def kinds_by_name(self) -> Mapping[str, ColumnKind | None]:
-        """Column -> its kind, or None to leave it out."""
-        return {name: KIND_NAMES.get(kind) for name, kind in self.columns.items()}
-
 
 def label_column(name: str, kind: ColumnKind) -> Column:
     """Returns the column of *the* label: a class, or a number to regress on."""
@@ -276,26 +262,21 @@ def object_columns(*, pixels: bool) -> tuple[Column, Column]:
     Args:
       pixels: True if the boxes' corners are in pixels, False if in fractions of the image.
     """
-    return (
-        Column("bbox", ColumnKind.BOX, "image/object/bbox", True, repeated=True, pixels=pixels),
-        Column("class", ColumnKind.CLASS, "image/object/class", True, repeated=True),
-    )
+    boxes = object_column("bbox", ColumnKind.BOX, pixels=pixels)
+    return boxes, object_column("class", ColumnKind.CLASS)
 
 
-def object_column(name: str, kind: ColumnKind) -> Column:
-    """Returns a column with one further value per object: the list feature `image/object/<name>`."""
-    return Column(name, kind, f"{OBJECT_PREFIX}{name}", required=True, repeated=True)
+def object_column(name: str, kind: ColumnKind, *, pixels: bool = False) -> Column:
+    """Returns a column with a value per object: the list feature `image/object/<name>`.
 
-
-def point_column(name: str, *, pixels: bool) -> Column:
-    """Returns a column of points: a flat tuple x, y, x, y, ... of all objects, written as two lists.
+    Points are a flat tuple x, y, x, y, ... of all objects, written as two lists.
 
     Args:
       name: the part of the key after `image/object/`.
-      pixels: True if they are in pixels, False if in fractions of the image; fractions are written.
+      kind: of the values.
+      pixels: of places: True if they are in pixels, False if in fractions of the image; fractions are written.
     """
-    feature = f"image/object/{name}"
-    return Column(name, ColumnKind.POINT, feature, True, repeated=True, pixels=pixels)
+    return Column(name, kind, f"{OBJECT_PREFIX}{name}", True, repeated=True, pixels=pixels)
 
 
 def keypoint_columns(*, pixels: bool) -> tuple[Column, Column, Column]:
@@ -307,7 +288,7 @@ def keypoint_columns(*, pixels: bool) -> tuple[Column, Column, Column]:
     Source: create_coco_tf_record.py of TensorFlow's Object Detection API.
     """
     return (
-        point_column("keypoint", pixels=pixels),
+        object_column("keypoint", ColumnKind.POINT, pixels=pixels),
         object_column("keypoint/visibility", ColumnKind.INT64),
         object_column("keypoint/num", ColumnKind.INT64),
     )
@@ -319,7 +300,7 @@ def mask_column(*, pixels: bool) -> Column:
     Args:
       pixels: True if outlines are in pixels, False if in fractions of the image.
     """
-    return Column("mask", ColumnKind.MASK, "image/object/mask", True, repeated=True, pixels=pixels)
+    return object_column("mask", ColumnKind.MASK, pixels=pixels)
 
 
 def segmentation_column(name: str, *, required: bool, bits: int = 8) -> Column:
@@ -377,13 +358,10 @@ def written_key(key: str, renames: Mapping[str, str]) -> str | None:
       key: the feature's standard key.
       renames: written key -> standard key.
     """
-    for written, standard in renames.items():
-        if standard == key:
-            return written
-    return None if key in renames else key
+    own = None if key in renames else key
+    return next((written for written, standard in renames.items() if standard == key), own)
 
 
 def class_column(columns: Sequence[Column]) -> int | None:
     """Returns the index of the class among the columns; None without classes."""
-    kinds = [column.kind for column in columns]
-    return kinds.index(ColumnKind.CLASS) if ColumnKind.CLASS in kinds else None
+    return next((i for i, column in enumerate(columns) if column.kind is ColumnKind.CLASS), None)

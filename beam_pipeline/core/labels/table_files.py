@@ -27,36 +27,14 @@ from dataclasses import replace
 from itertools import islice, zip_longest
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.cells import (
-    MOST,
-    NEARLY_ALL,
-    infer_kind,
-    is_empty,
-    is_number,
-    text_of,
-)
-from beam_pipeline.core.labels.schema import NO_LABEL_COLUMN, ColumnChoices, ColumnKind
-from beam_pipeline.core.labels.table_rows import (
-    ENCODING_NAMES,
-    IMAGES_COLUMN,
-    LATIN,
-    UTF_8,
-    WINDOWS,
-    Format,
-    LabelTable,
-    TableHead,
-    TableRows,
-    boxed_objects,
-    csv_records,
-    has_decimal_comma,
-    head_rows,
-    is_image_name,
-    is_numbered,
-    name_and_label,
-)
+from beam_pipeline.core.labels import table_rows
+from beam_pipeline.core.labels.cells import MOST, NEARLY_ALL, filled, infer_kind, is_number, text_of
+from beam_pipeline.core.labels.schema import KIND_NAMES, NO_LABEL_COLUMN, ColumnChoices, ColumnKind
+from beam_pipeline.core.labels.table_rows import Format, LabelTable, TableHead, TableRows
+from beam_pipeline.core.listing import cuts
 
-_SEPARATORS = ",;\t|"
 _BEFORE_JSON = b"\r\n\t \xef\xbb\xbf"
+_NOT_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")  # bytes that are no characters there
 _SPACE_BYTES = 1 << 16  # of a file's beginning, which are rarely all spaces
 _EXCELS_SEPARATOR = re.compile(r'\s*"?sep=([^"\w]?)"?\s*', re.IGNORECASE)
 _EXTENSIONS = frozenset((".csv", ".tsv", ".tab", ".txt", ".lst", ".list", ""))
@@ -86,13 +64,13 @@ INDEX_COLUMN = "Unnamed: 0"
 def inspect_table(head: TableHead, choices: ColumnChoices) -> tuple[LabelTable, TableRows]:
     """The format of a file and its key column, and its first rows. Raises LabelTableError."""
     table = inspect_file(head, choices.labels_encoding)
-    kinds = choices.kinds_by_name
-    texts = {name for name, kind in kinds.items() if kind is ColumnKind.BYTES}
-    table, rows = _with_index(table, head, head_rows(head, table), choices)
+    types = choices.columns.items()
+    texts = {name for name, kind in types if KIND_NAMES.get(kind) is ColumnKind.BYTES}
+    table, rows = _with_index(table, head, table_rows.head_rows(head, table), choices)
     commas = _decimal_commas(table, rows, texts | {*choices.list_column})
     if commas:
         table = replace(table, decimal_commas=commas)
-        rows = head_rows(head, table)
+        rows = table_rows.head_rows(head, table)
     names = [name for name in rows.columns if name]
     if not names:
         raise LabelTableError(
@@ -125,9 +103,10 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
     lines = head.data.decode(table.encoding, errors="replace").splitlines()
     texts = filter(str.strip, lines)
     first, second = next(texts, ""), next(texts, "")
-    if is_numbered(first):
+    if table_rows.NUMBERED.match(first):
         return replace(table, format=Format.NUMBERED, header=CAPTION_HEADER, header_lines=0)
-    if any(len(objects[0][1]) for objects in map(boxed_objects, lines[:_COMPARED]) if objects):
+    boxed = filter(None, map(table_rows.boxed_objects, lines[:_COMPARED]))
+    if any(objects[0][1] for objects in boxed):
         return replace(table, format=Format.BOXED, header=BOX_LIST_HEADER, header_lines=0)
     if extension not in _EXTENSIONS:
         raise LabelTableError(
@@ -135,10 +114,11 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
             f"from this {extension}. Uncompress it, save a spreadsheet as CSV UTF-8, or write a table; {_PAGE} has commands"
         )
     if excels := _EXCELS_SEPARATOR.fullmatch(first):
-        delimiter = excels[1] or _separator_of(second)
+        delimiter = excels[1] or cuts.separator_of(second)
         return _with_columns(head, replace(table, delimiter=delimiter, header_lines=2))
-    delimiter = "\t" if extension in (".tsv", ".tab") else _separator_of(first)
-    if name_and_label(first) and not is_image_name(first.split(delimiter)[0].strip()):
+    delimiter = "\t" if extension in (".tsv", ".tab") else cuts.separator_of(first)
+    cell = first.split(delimiter)[0].strip()
+    if table_rows.name_and_label(first) and not table_rows.is_image_name(cell):
         return replace(table, format=Format.SPACED, header=LIST_HEADER, header_lines=0)
     if not head.whole and len(lines) > 1:
         lines.pop()  # which may be incomplete
@@ -150,7 +130,7 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
 
 def encoding_of(data: bytes) -> str:
     """Returns the encoding of a file that begins with these bytes: UTF-16 has a byte order mark."""
-    return "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else UTF_8
+    return "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else table_rows.UTF_8
 
 
 def guess_encoding(head: TableHead) -> str:
@@ -160,28 +140,24 @@ def guess_encoding(head: TableHead) -> str:
     row.
     """
     encoding = encoding_of(head.data)
-    if encoding != UTF_8 or head.data.isascii():
+    if encoding != table_rows.UTF_8 or head.data.isascii():
         return encoding
-    text = head.data.decode(UTF_8, "surrogateescape")
+    text = head.data.decode(table_rows.UTF_8, "surrogateescape")
     if not head.whole:
         text = text[:-3]  # the last character may be incomplete
     broken = sum("\udc80" <= mark <= "\udcff" for mark in text)
     if not broken or broken <= sum(mark > "\x7f" for mark in text) - broken:
-        return UTF_8
-    try:
-        head.data.decode(WINDOWS)
-    except UnicodeDecodeError:
-        return LATIN
-    return WINDOWS
+        return table_rows.UTF_8
+    return table_rows.LATIN if _NOT_WINDOWS.search(head.data) else table_rows.WINDOWS
 
 
 def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
     """Returns notes for the user on how a file is read, one sentence each."""
     name = posixpath.basename(table.uri)
-    if table.encoding in (WINDOWS, LATIN):
+    if table.encoding in (table_rows.WINDOWS, table_rows.LATIN):
         words = re.findall(r"\w*[^\x00-\x7f]\w*", head.data.decode(table.encoding, "replace"))
         yield (
-            f"{name} is not UTF-8 and is read as {ENCODING_NAMES[table.encoding]}, with words such "
+            f"{name} is not UTF-8 and is read as {table_rows.ENCODING_NAMES[table.encoding]}, with words such "
             f"as {', '.join(map(repr, words[:1]))}; override it with --labels_encoding NAME"
         )
     if table.format is Format.NAMES and len(table.header) == 1:
@@ -202,7 +178,7 @@ def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
 def _with_columns(head: TableHead, table: LabelTable) -> LabelTable:
     """The table with its columns, which may be ours, below `header_lines` - 1 records. Raises LabelTableError."""
     below = table.header_lines - 1
-    records = csv_records(io.BytesIO(head.data), table.encoding, table.delimiter)
+    records = table_rows.csv_records(io.BytesIO(head.data), table.encoding, table.delimiter)
     number, cells, problem = next(islice(records, below, None), (0, [], ""))
     if not number:
         raise LabelTableError(f"{table.uri}: no header; expected column names in the first line")
@@ -213,7 +189,7 @@ def _with_columns(head: TableHead, table: LabelTable) -> LabelTable:
     ours = _header_of_a_list(header, rows)
     if ours:
         return replace(table, header=ours, header_lines=below)
-    image = next(filter(is_image_name, header), "")
+    image = next(filter(table_rows.is_image_name, header), "")
     repeated = sorted(name for name, count in Counter(filter(None, header)).items() if count > 1)
     if image:
         problem = (
@@ -228,18 +204,13 @@ def _with_columns(head: TableHead, table: LabelTable) -> LabelTable:
     return replace(table, header=header)
 
 
-def _separator_of(line: str) -> str:
-    """Returns the separator that is most frequent in a header; a comma in case of a tie."""
-    return max(_SEPARATORS, key=lambda mark: (line.count(mark), mark == ","))
-
-
 def _header_of_a_list(first: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Returns the columns of a file whose first line is a row; none if it is not.
 
     It is if it begins with an image's name, or else is like the rows below: a name as theirs, with a digit, and such
     a label. So a list of names without extension is known: img0 and cat, above img1 and dog, img2 and cat.
     """
-    if is_image_name(first[0]) and not any(map(is_image_name, first[1:])):
+    if table_rows.is_image_name(first[0]) and not any(map(table_rows.is_image_name, first[1:])):
         corners = first[1:5]
         if len(first) == len(BOX_LIST_HEADER) and (
             all(map(is_number, corners)) or not any(corners)
@@ -262,13 +233,13 @@ def _with_index(
     if choices.key_column or table.header[:1] != ("",) or path_columns(table.header):
         return table, rows
     named = replace(table, header=(INDEX_COLUMN, *table.header[1:]))
-    named_rows = head_rows(head, named)
+    named_rows = table_rows.head_rows(head, named)
     cells = [text_of(cell) for cell in named_rows.cells(INDEX_COLUMN)]
-    images = sum(map(is_image_name, cells))
+    images = sum(map(table_rows.is_image_name, cells))
     if cells and not images and {*map(str.lower, table.header)}.isdisjoint(_ID_NAMES):
         firsts = (text_of(column[0]) for column in named_rows.columns.values())
         stems = len({*cells}) == len(cells) and infer_kind(cells) is ColumnKind.BYTES
-        images = len(cells) if stems and not any(map(is_image_name, firsts)) else 0
+        images = len(cells) if stems and not any(map(table_rows.is_image_name, firsts)) else 0
     return (named, named_rows) if images > MOST * len(rows) else (table, rows)
 
 
@@ -276,8 +247,8 @@ def _decimal_commas(table: LabelTable, rows: TableRows, texts: Collection[str]) 
     """The columns of numbers with decimal commas, which only tables with `;` between cells have; not among `texts`."""
     names = []
     for name in rows.columns if table.delimiter == ";" else ():
-        cells = [cell for cell in rows.cells(name) if not is_empty(cell)]
-        commas = sum(map(has_decimal_comma, cells))
+        cells = filled(rows.cells(name))
+        commas = sum(map(table_rows.has_decimal_comma, cells))
         numbers = commas + sum(map(is_number, cells))
         if name and name not in texts and commas and numbers >= NEARLY_ALL * len(cells):
             names.append(name)
@@ -318,7 +289,7 @@ def _key_name(names: Sequence[str], choices: ColumnChoices, uri: str) -> str:
     if given in names:
         return given
     unnamed = ""
-    if IMAGES_COLUMN in names and not path_columns(names):
+    if table_rows.IMAGES_COLUMN in names and not path_columns(names):
         unnamed = _PATH_NAMES[2]  # which later rows of conversations may have
     if given:
         return unnamed
@@ -341,17 +312,17 @@ def header_of_names(lines: Sequence[str], uri: str) -> tuple[str, ...]:
       LabelTableError: lines contain ids, a count or labels where names of images are expected.
     """
     lines = [line.strip() for line in lines[:_COMPARED]]
-    if not lines or any(mark in lines[0] for mark in f"{_SEPARATORS}\"'"):
+    if not lines or any(mark in lines[0] for mark in f"{cuts.SEPARATORS}\"'"):
         return ()
     words = [line.split(maxsplit=1) for line in lines]
-    if any(map(is_image_name, lines[0].split()[:-1])):
+    if any(map(table_rows.is_image_name, lines[0].split()[:-1])):
         return ()
     if len(lines) > 1 and _are_numbered(lines, words):
         raise LabelTableError(
             f"{uri}: lines such as {lines[0]!r}, {lines[1]!r} contain ids, a count or labels, and no names of images "
             f"with their labels; {_PAGE} has commands that write a table of such files"
         )
-    if is_image_name(lines[0]) or (len(words[0]) == 1 and _looks_like_a_name(lines[0])):
+    if table_rows.is_image_name(lines[0]) or (len(words[0]) == 1 and _looks_like_a_name(lines[0])):
         return LIST_HEADER[:1]
     return LIST_HEADER if all(map(_is_named_label, words)) else ()
 
@@ -375,6 +346,5 @@ def _is_named_label(words: Sequence[str]) -> bool:
         return False
     several = words[1].split()
     numbers = [re.fullmatch(r"[+-]?\d+(?:\.\d*)?", text) for text in several]
-    return not (len(several) > 1 and all(numbers)) and not any(
-        map(is_image_name, (words[0], *several))
-    )
+    are_images = any(map(table_rows.is_image_name, (words[0], *several)))
+    return not (are_images or (len(several) > 1 and all(numbers)))

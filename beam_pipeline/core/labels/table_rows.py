@@ -54,7 +54,7 @@ _BOXED = re.compile(
     rf"\s*(\S.*?(?:{_EXTENSION}))((?:\s+-?\d[\d.]*(?:,-?\d[\d.]*){{3}},\w+)*)\s*", re.IGNORECASE
 )
 """A line such as `a.jpg 1,2,30,40,0 5,6,70,80,1`: the image's name, and the corners and class of each of its boxes."""
-_NUMBERED = re.compile(r"\s*(\S[^\t]*\.\w{2,5})#\d+\t(.*?)\s*")
+NUMBERED = re.compile(r"\s*(\S[^\t]*\.\w{2,5})#\d+\t(.*?)\s*")
 """A line of Flickr captions: the image's name, the caption's number, and the caption."""
 
 _TALKS = ("messages", "conversations")
@@ -337,10 +337,8 @@ def _rows_of(records: Sequence[_Record], table: LabelTable) -> TableRows:
 def _with_points(rows: TableRows, table: LabelTable) -> TableRows:
     """The rows with a point for each decimal comma."""
     for name in table.decimal_commas:
-        points = by_text(
-            rows.cells(name),
-            lambda cell: cell.replace(",", ".") if has_decimal_comma(cell) else cell,
-        )
+        cells = rows.cells(name)
+        points = by_text(cells, lambda c: c.replace(",", ".") if has_decimal_comma(c) else c)
         rows.columns = {**rows.columns, name: points}
     return rows
 
@@ -454,7 +452,7 @@ def cells_of_line(line: str, table: LabelTable) -> Sequence[Sequence[str]]:
         return [line.strip().split(maxsplit=1) if len(table.header) > 1 else [line.strip()]]
     if table.format is Format.SPACED:
         return [name_and_label(line)]
-    caption = _NUMBERED.fullmatch(line)
+    caption = NUMBERED.fullmatch(line)
     return [caption.groups()] if caption else []
 
 
@@ -463,11 +461,6 @@ def boxed_objects(line: str) -> Sequence[Sequence[str]]:
     name, boxes = match.groups() if (match := _BOXED.fullmatch(line)) else ("", "")
     objects = [(name, *box.split(",")) for box in boxes.split()]
     return objects or [(name, "", "", "", "", "")] * bool(name)
-
-
-def is_numbered(line: str) -> bool:
-    """True for a line of Flickr captions."""
-    return _NUMBERED.match(line) is not None
 
 
 def name_and_label(line: str) -> Sequence[str]:
@@ -510,11 +503,11 @@ def _json_array(
 
 def _json_problem(fields: Any, record: str, encoding: str) -> str:
     """What is wrong with a row of JSON; empty if it is an object of valid text."""
-    if "\\u" in record:  # an escape may represent half a character
-        problem = encoding_problem(json.dumps(fields, ensure_ascii=False), encoding)
-        if problem:
-            return problem
-    return "" if isinstance(fields, dict) else f"expected a JSON object, found {excerpt(fields)}"
+    # an escape may represent half a character
+    text = json.dumps(fields, ensure_ascii=False) if "\\u" in record else ""
+    is_row = isinstance(fields, dict)
+    expected = "" if is_row else f"expected a JSON object, found {excerpt(fields)}"
+    return encoding_problem(text, encoding) or expected
 
 
 def _with_images(row: Mapping[str, Any]) -> Mapping[str, Any]:

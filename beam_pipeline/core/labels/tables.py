@@ -10,69 +10,23 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels import further_columns, leading_columns, table_files, table_rows
-from beam_pipeline.core.labels.box_columns import (
-    BoxColumns,
-    are_regions,
-    class_name_column,
-    find_boxes,
-    find_size,
-    inspect_boxes,
-)
-from beam_pipeline.core.labels.cells import (
-    MOST,
-    NEARLY_ALL,
-    are_nested,
-    by_text,
-    filled,
-    infer_kind,
-    sample_items,
-    text_of,
-    texts_of,
-)
-from beam_pipeline.core.labels.roles import (
-    CLASS,
-    IGNORED,
-    KEY,
-    SPLIT,
-    RoleRow,
-    column_rows,
-    role_of,
-)
-from beam_pipeline.core.labels.samples import SAMPLES
-from beam_pipeline.core.labels.schema import (
-    FILE_TYPES,
-    JSON_KIND,
-    KIND_NAMES,
-    LIST_FORMS,
-    NO_LABEL_COLUMN,
-    OBJECTS_COLUMN,
-    POINT_KIND,
-    SKIP_KIND,
-    TEXT_KIND,
-    Column,
-    ColumnChoices,
-    ColumnKind,
-    further_column,
-    group_column,
-    label_column,
-)
-from beam_pipeline.core.labels.unclear_label import (
-    check_label,
-    choice_problems,
-    nested_question,
-    only_class_question,
-    partition_questions,
-    rounding_questions,
-    single_column,
-    split_number_questions,
+from beam_pipeline.core.labels import (
+    box_columns,
+    cells,
+    further_columns,
+    leading_columns,
+    schema,
+    table_files,
+    table_rows,
     unclear_label,
-    verdict_questions,
-    whole_number_questions,
-    width_questions,
 )
+from beam_pipeline.core.labels.box_columns import BoxColumns, find_boxes, find_size, inspect_boxes
+from beam_pipeline.core.labels.roles import CLASS, KEY, SPLIT, RoleRow, column_rows, role_of
+from beam_pipeline.core.labels.samples import SAMPLES
+from beam_pipeline.core.labels.schema import Column, ColumnChoices, ColumnKind
 from beam_pipeline.core.listing.folders import FOLDER, are_splits
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import excerpt
@@ -166,14 +120,13 @@ def inspect_tables(
     inspected = [table_files.inspect_table(head, choices) for head in heads]
     tables = tuple(table for table, _ in inspected)
     inspection = _Inspection([rows for _, rows in inspected], choices, tables, head_of)
-    schema = inspection.schema()
-    rows = inspection.roles(schema, whole=all(head.whole and head.rows is None for head in heads))
-    notes = [
-        note
-        for head, table in zip(heads, tables, strict=True)
-        for note in table_files.file_notes(head, table)
-    ]
-    return replace(schema, notes=(*notes, *schema.notes), roles=rows), tables
+    columns = inspection.label_schema()
+    whole = all(head.whole and head.rows is None for head in heads)
+    roles = inspection.roles(columns, whole=whole)
+    questions = tuple(inspection.questions(columns))
+    of_files = chain.from_iterable(map(table_files.file_notes, heads, tables))
+    notes = (*of_files, *columns.notes)
+    return replace(columns, notes=notes, questions=questions, roles=roles), tables
 
 
 class _Inspection:
@@ -192,43 +145,43 @@ class _Inspection:
         self._head_of = head_of
         declared = {*choices.columns, choices.label_column, choices.split_by}
         free = {n: c for n, c in self._values.items() if n not in declared | {*choices.list_column}}
-        if leading_columns.has_objects(free.get(OBJECTS_COLUMN, ())):
-            del free[OBJECTS_COLUMN]
-        self._nested = tuple(name for name, cells in free.items() if are_nested(cells))
+        if leading_columns.has_objects(free.get(schema.OBJECTS_COLUMN, ())):
+            del free[schema.OBJECTS_COLUMN]
+        self._nested = tuple(name for name, column in free.items() if cells.are_nested(column))
         keys = [table.key_column for table in tables]
         declared |= {*keys, *self._nested}
         self._paths = tuple(further_columns.undeclared_files(self._values, declared, head_of))
-        kinds = {**dict.fromkeys(self._nested, JSON_KIND), **dict.fromkeys(self._paths, "file")}
+        kinds = dict.fromkeys(self._nested, schema.JSON_KIND) | dict.fromkeys(self._paths, "file")
         kinds |= choices.columns
         self._choices = choices = replace(choices, columns=kinds)
         self._chosen = {**choices.columns, **choices.list_column}
         self._key_of_file, self._keys = keys, set(keys)
         self._uris = [table.uri for table in tables]
         self._where = ", ".join(self._uris)
-        pairs = further_columns.paired_columns(
-            name for name in self._values if name not in self._keys
-        )
-        self._points = {name: pairs[name] for name in pairs if kinds.get(name) == POINT_KIND}
+        others = [name for name in self._values if name not in self._keys]
+        pairs = further_columns.paired_columns(others)
+        self._points = {name: pairs[name] for name in pairs if kinds.get(name) == schema.POINT_KIND}
 
-    def schema(self) -> LabelSchema:
+    def label_schema(self) -> LabelSchema:
         """The columns and how they are read. Raises LabelTableError."""
         values, choices = self._values, self._choices
         objects: leading_columns.ObjectLists | None = None
-        cells, columns = values.get(OBJECTS_COLUMN, ()), list(filter(None, values))
-        if leading_columns.has_objects(cells) and choices.columns.get(OBJECTS_COLUMN) != SKIP_KIND:
-            objects = leading_columns.inspect_objects(OBJECTS_COLUMN, cells, choices.columns)
-            columns += leading_columns.list_names(OBJECTS_COLUMN, cells)
-        leads = objects.column if objects else ""
-        for problem in choice_problems(choices, columns, self._keys, self._points, leads):
+        lists, columns = values.get(schema.OBJECTS_COLUMN, ()), list(filter(None, values))
+        skipped = choices.columns.get(schema.OBJECTS_COLUMN) == schema.SKIP_KIND
+        if leading_columns.has_objects(lists) and not skipped:
+            objects = leading_columns.inspect_objects(lists, choices.columns)
+            columns += leading_columns.list_names(lists)
+        leads = schema.OBJECTS_COLUMN if objects else ""
+        problems = unclear_label.choice_problems(choices, columns, self._keys, self._points, leads)
+        for problem in problems:
             raise LabelTableError(f"{self._where}: {problem}")
         names = [name for name in values if name and name not in self._keys]
-        undeclared = [
-            name for name in names if name not in (choices.label_column, *choices.columns)
-        ]
-        split = next((name for name in undeclared if name.lower() == SPLIT_COLUMN), "")
+        declared = {choices.label_column, *choices.columns}
+        split = next((n for n in names if n.lower() == SPLIT_COLUMN and n not in declared), "")
         used = {split, leads, *(name for pair in self._points.values() for name in pair)}
         names = [name for name in names if name not in used]
-        split_like = () if split else tuple(filter(self._are_splits, names))
+        undeclared = [] if split else [name for name in names if name not in choices.columns]
+        split_like = [n for n in undeclared if are_splits(n, {*cells.texts_of(values[n])} - {""})]
         leading = self._leading(names, objects)
         names = [name for name in names if name not in leading.used]
         listed = () if objects else self._listed(names)
@@ -244,15 +197,20 @@ class _Inspection:
         further = [
             self._column(name, is_label=name == label, listed=name in listed)
             for name in sorted(names, key=lambda name: name != label)
-            if choices.columns.get(name) != SKIP_KIND
+            if choices.columns.get(name) != schema.SKIP_KIND
         ]
         for name, pair in self._points.items():
             further.append(further_columns.point_of_columns(name, [values[side] for side in pair]))
+        notes = [
+            f"each row of an image has a value of its list of {' and of '.join(listed)}; cells with several are "
+            f"split with --list_column '{name}=SEPARATOR'"
+            for name in listed[:1]
+        ]
         numbers = {c.name for c in further if c.kind in (ColumnKind.INT64, ColumnKind.FLOAT)}
         if objects:
             leading = replace(objects, size=find_size([column.name for column in further]))
         if choices.split_by and choices.split_by in values and not isinstance(leading, BoxColumns):
-            further.append(group_column(choices.split_by))
+            further.append(schema.group_column(choices.split_by))
         return LabelSchema(
             (*leading.columns, *further),
             split,
@@ -260,86 +218,84 @@ class _Inspection:
             leading,
             guessed=frozenset(numbers - choices.columns.keys()),
             several_rows=bool(listed) or leading.several_rows,
-            notes=tuple(filter(None, (leading.note, self._note_of_rows(listed)))),
-            questions=(
-                *self._questions(leading, label),
-                *width_questions(len(further), self._where),
-                *rounding_questions([c for c in further if c.name not in self._chosen], values),
-                *split_number_questions(split, values[split] if split else ()),
-            ),
+            notes=tuple(filter(None, [leading.note, *notes])),
             split_like=tuple(name for name in split_like if name != label),
             points=self._points,
         )
 
-    def _questions(self, leading: leading_columns.LeadingColumns, label: str) -> Iterator[Question]:
-        """What is not safe to assume of the columns of labels."""
-        choices = self._choices
+    def questions(self, columns: LabelSchema) -> Iterator[Question]:
+        """What is not safe to assume of the columns."""
+        choices, leading, split = self._choices, columns.leading, columns.split_column
+        label = "" if isinstance(leading, BoxColumns) else columns.label_name or ""
         if leading.question:
             yield leading.question
         if isinstance(leading, BoxColumns) and not (leading.class_name or choices.label_column):
             candidates = [c.name for c in leading.columns[2:] if self._may_be_classes(c)]
-            yield from [only_class_question(candidates)] if candidates else []
+            yield from [unclear_label.only_class_question(candidates)] if candidates else []
         if self._nested:
             unlabelled = choices.label_needed and not (label or choices.label_column)
-            yield nested_question(self._nested, self._where, needs_label=unlabelled)
+            yield unclear_label.nested_question(self._nested, self._where, needs_label=unlabelled)
         if self._paths:
             yield further_columns.files_question(self._paths, self._where)
         apart = {label, leading.class_name, *self._keys, *self._chosen}
-        yield from verdict_questions({n: c for n, c in self._values.items() if n not in apart})
-        cells = self._values.get(label, ())
+        free = {name: column for name, column in self._values.items() if name not in apart}
+        yield from unclear_label.verdict_questions(free)
+        labels = self._values.get(label, ())
         if label and not choices.label_column:
-            yield from partition_questions(label, cells, self._uris)
+            yield from unclear_label.partition_questions(label, labels, self._uris)
         if label.lower() in LABEL_NAMES and label not in self._chosen:
-            yield from whole_number_questions(label, cells, self._uris)
+            yield from unclear_label.whole_number_questions(label, labels, self._uris)
+        further = columns.table_columns
+        yield from unclear_label.width_questions(len(further), self._where)
+        undeclared = [column for column in further if column.name not in self._chosen]
+        yield from unclear_label.rounding_questions(undeclared, self._values)
+        splits = self._values[split] if split else ()
+        yield from unclear_label.split_number_questions(split, splits)
 
-    def roles(self, schema: LabelSchema, *, whole: bool) -> tuple[RoleRow, ...]:
+    def roles(self, columns: LabelSchema, *, whole: bool) -> tuple[RoleRow, ...]:
         """The rows of all columns in the table of roles; `whole` if these are all rows."""
-        leading = schema.leading
-        roles = {column.name: role_of(column) for column in schema.columns}
-        roles |= {side: "point" for pair in schema.points.values() for side in pair}
+        leading = columns.leading
+        roles = {column.name: role_of(column) for column in columns.columns}
+        roles |= {side: "point" for pair in columns.points.values() for side in pair}
         if isinstance(leading, BoxColumns):
             roles |= dict.fromkeys(leading.size, "size") | dict.fromkeys(leading.names, "box side")
         else:
             role = "objects" if isinstance(leading, leading_columns.ObjectLists) else CLASS
             roles |= dict.fromkeys(leading.used, role)
-        roles |= {schema.split_column: SPLIT, leading.class_name: CLASS}
-        roles |= {"": IGNORED, **dict.fromkeys(self._keys, KEY)}
+        roles |= {columns.split_column: SPLIT, leading.class_name: CLASS}
+        roles.pop("", None)
+        roles |= dict.fromkeys(self._keys, KEY)
         return column_rows(self._values, roles, partial=not whole)
-
-    def _images(self) -> Sequence[str]:
-        """The name of each row's image."""
-        files = zip(self._files, self._key_of_file, strict=True)
-        return [text_of(cell) for rows, key in files for cell in rows.cells(key)]
 
     def _column(self, name: str, *, is_label: bool, listed: bool) -> Column:
         """A column of the kind that the user gave, or else that its values look like."""
         values = self._values[name]
         separator = self._choices.list_column.get(name, "")
-        usual = TEXT_KIND if name == self._choices.row_id else None
+        usual = schema.TEXT_KIND if name == self._choices.row_id else None
         chosen = self._choices.columns.get(name, usual)
-        repeated = bool(separator) or (chosen != JSON_KIND and list in set(map(type, values)))
+        has_lists = list in set(map(type, values))
+        repeated = bool(separator) or (has_lists and chosen != schema.JSON_KIND)
         if repeated:
-            values = list(sample_items(values, separator))
-        share = MOST if is_label else NEARLY_ALL  # a fraction all but excludes classes
-        kind = KIND_NAMES[chosen] if chosen else infer_kind(values, share)
+            values = list(cells.sample_items(values, separator))
+        share = cells.MOST if is_label else cells.NEARLY_ALL  # a fraction all but excludes classes
+        kind = schema.KIND_NAMES[chosen] if chosen else cells.infer_kind(values, share)
         if kind is ColumnKind.FILE:
             kind = further_columns.kind_of_files(values, self._head_of)
-        column = further_column(name, kind)
+        column = schema.further_column(name, kind)
         if is_label:
-            column = replace(label_column(name, kind), required=self._choices.unlabelled != "keep")
+            required = self._choices.unlabelled != "keep"
+            column = replace(schema.label_column(name, kind), required=required)
         return replace(column, required=True, repeated=True) if repeated or listed else column
 
     def _leading(
         self, names: Sequence[str], objects: leading_columns.ObjectLists | None
     ) -> leading_columns.LeadingColumns:
         """The objects, boxes or one-hot columns, if there are any. Raises LabelTableError."""
-        leading: leading_columns.LeadingColumns = (
-            objects or self._boxes(names) or self._one_hot(names)
-        )
-        lists = (f"{OBJECTS_COLUMN}.{leading_columns.BOXES}",) if objects else ()
+        leading = objects or self._boxes(names) or self._one_hot(names)
+        lists = (f"{schema.OBJECTS_COLUMN}.{leading_columns.BOXES}",) if objects else ()
         sides = leading.names if isinstance(leading, BoxColumns) else lists
         for name, kind in self._choices.columns.items():
-            if kind in LIST_FORMS and sides != (name,):
+            if kind in schema.LIST_FORMS and sides != (name,):
                 raise LabelTableError(
                     f"{self._where}: --columns {name}:{kind} is for the one column of lists of four numbers, "
                     "which has box in its name"
@@ -350,34 +306,34 @@ class _Inspection:
         """The columns of rows with a box each; None if rows have none, or options forbid it."""
         choices, values = self._choices, self._values
         _, sides = find_boxes([name for name in names if name != choices.label_column], values)
-        forms = {self._chosen.get(side, LIST_FORMS[0]) for side in sides}
-        of_regions = choices.label_column and are_regions(sides)
-        if not sides or of_regions or not forms.issubset(LIST_FORMS):
+        forms = {self._chosen.get(side, schema.LIST_FORMS[0]) for side in sides}
+        of_regions = choices.label_column and box_columns.are_regions(sides)
+        if not sides or of_regions or not forms.issubset(schema.LIST_FORMS):
             return None
-        label = "" if choices.label_column == NO_LABEL_COLUMN else choices.label_column
-        cells = {name: filled(values[name]) for name in sides if len(sides) > 1}
-        texts = [name for name in cells if infer_kind(cells[name] or [0]) is ColumnKind.BYTES]
-        if texts and not re.match(r"[+-]?\d", text_of(cells[texts[0]][0])):
+        label = "" if choices.label_column == schema.NO_LABEL_COLUMN else choices.label_column
+        numbers = {name: cells.filled(values[name]) for name in sides if len(sides) > 1}
+        texts = [n for n in numbers if cells.infer_kind(numbers[n] or [0]) is ColumnKind.BYTES]
+        if texts and not re.match(r"[+-]?\d", cells.text_of(numbers[texts[0]][0])):
             return None
         if texts:
             raise LabelTableError(
                 f"{self._where}: the columns {', '.join(sides)} are called like sides of boxes, but {texts[0]!r} contains "
-                f"texts such as {excerpt(cells[texts[0]][0])}. Write numbers; or --columns {shlex.quote(f'{texts[0]}:str')} "
+                f"texts such as {excerpt(numbers[texts[0]][0])}. Write numbers; or --columns {shlex.quote(f'{texts[0]}:str')} "
                 "keeps all as plain columns"
             )
         further = [name for name in names if name not in sides]
-        if not label and choices.label_column != NO_LABEL_COLUMN:
-            label = _usual_label(further) or class_name_column(further)
+        if not label and choices.label_column != schema.NO_LABEL_COLUMN:
+            label = _usual_label(further) or box_columns.class_name_column(further)
         usable = {name: values[name] for name in names}
         return inspect_boxes(usable, self._rows, label, choices.columns)
 
     def _may_be_classes(self, column: Column) -> bool:
         """True for an undeclared column whose values repeat: texts, or integers under a name like cls."""
-        texts = texts_of(filled(self._values[column.name]))
+        texts = cells.texts_of(cells.filled(self._values[column.name]))
         called = _OF_CLASSES.search(column.name.lower())
         kinds = (ColumnKind.BYTES, ColumnKind.INT64) if called else (ColumnKind.BYTES,)
         undeclared = column.kind in kinds and column.name not in self._chosen
-        return undeclared and 1 < len(set(texts)) <= MOST * len(texts)
+        return undeclared and 1 < len(set(texts)) <= cells.MOST * len(texts)
 
     def _one_hot(self, names: Sequence[str]) -> leading_columns.LeadingColumns:
         """The one-hot columns that the user named, or that there are instead of a label."""
@@ -396,12 +352,12 @@ class _Inspection:
     def _label(self, names: Sequence[str], *, any_needed: bool) -> str:
         """The label column; empty if there is none, and none is needed. Raises LabelTableError."""
         choices, where = self._choices, self._where
-        if choices.label_column == NO_LABEL_COLUMN and NO_LABEL_COLUMN not in names:
+        if choices.label_column == schema.NO_LABEL_COLUMN and schema.NO_LABEL_COLUMN not in names:
             return ""
-        skipped, files, structured = (
-            {name for name, kind in choices.columns.items() if kind in kinds}
-            for kinds in ((SKIP_KIND,), FILE_TYPES, (JSON_KIND, *FILE_TYPES))
-        )
+        types = choices.columns.items()
+        skipped = {name for name, kind in types if kind == schema.SKIP_KIND}
+        files = {name for name, kind in types if kind in schema.FILE_TYPES}
+        structured = files | {name for name, kind in types if kind == schema.JSON_KIND}
         apart = skipped | files | {choices.split_by, choices.row_id}
         plain = [name for name in names if name not in structured and name != choices.row_id]
         label = choices.label_column or _usual_label(plain)
@@ -415,36 +371,20 @@ class _Inspection:
         if not label:
             names = [name for name in names if name not in apart]
             if not names and not (self._points or files):
-                raise single_column(where, sorted(self._keys))
+                raise unclear_label.single_column(where, sorted(self._keys))
             if len(names) > 1 and choices.label_needed and any_needed:
-                raise unclear_label(where, names, self._values)
+                raise unclear_label.unclear_label(where, names, self._values)
             label = names[0] if len(names) == 1 and names[0].lower() not in TEXT_NAMES else ""
         if label and choices.label_needed and not choices.label_column:
-            check_label(where, label)
+            unclear_label.check_label(where, label)
         return label
 
     def _are_lists(self, names: Sequence[str]) -> bool:
         """True if the tables name images, perhaps with the split or the group of each, but no label."""
         choices = self._choices
         labels = [name for name in names if name != choices.split_by or name == FOLDER]
-        known = all(
-            name == choices.key_column or table_files.is_key_name(name) for name in self._keys
-        )
+        known = all(map(table_files.is_key_name, self._keys - {choices.key_column}))
         return choices.may_be_lists and known and not (labels or choices.label_column)
-
-    def _are_splits(self, name: str) -> bool:
-        """True for an undeclared column that seems to contain splits."""
-        texts = set(by_text(self._values[name], text_of)) - {""}
-        return name not in self._choices.columns and are_splits(name, texts)
-
-    def _note_of_rows(self, listed: Sequence[str]) -> str:
-        """A sentence on the columns with a value in each row of an image."""
-        if not listed:
-            return ""
-        return (
-            f"each row of an image has a value of its list of {' and of '.join(listed)}; cells with several are "
-            f"split with --list_column '{listed[0]}=SEPARATOR'"
-        )
 
     def _listed(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns with a value in each row of an image: those given, or all that differ if a text does."""
@@ -454,11 +394,12 @@ class _Inspection:
         texts = [name for name in names if name.lower() in TEXT_NAMES]
         if choices.sample != SAMPLES[0] or not texts or choices.label_column in texts:
             return ()
-        images = self._images()
+        files = zip(self._files, self._key_of_file, strict=True)
+        images = [cells.text_of(cell) for rows, key in files for cell in rows.cells(key)]
         differing = {
             name
             for name in names
-            if len({*zip(images, texts_of(self._values[name]), strict=True)}) > len({*images})
+            if len({*zip(images, cells.texts_of(self._values[name]), strict=True)}) > len({*images})
         }
         has_lists = any(list in set(map(type, self._values[name])) for name in names)
         if not differing.intersection(texts) or has_lists:

@@ -6,22 +6,11 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from beam_pipeline.core import errors
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
-from beam_pipeline.core.labels import box_columns, tables
-from beam_pipeline.core.labels.cells import (
-    BadCellError,
-    by_text,
-    is_padded,
-    list_items,
-    parse_cell,
-    parse_cells,
-    text_of,
-    texts_of,
-)
+from beam_pipeline.core.labels import box_columns, cells, tables
 from beam_pipeline.core.labels.further_columns import parse_point
 from beam_pipeline.core.labels.schema import CELL_FILES, Column, ColumnKind
 from beam_pipeline.core.labels.table_rows import ABSENT, Format, LabelTable, TableRows
@@ -58,7 +47,7 @@ def label_rows(
     place = _place(table, rename)
     for rows in chunks:
         error, rows = _until_broken_name(rows, table, schema)
-        names, faults = texts_of(rows.cells(table.key_column)), [*rows.faults]
+        names, faults = cells.texts_of(rows.cells(table.key_column)), [*rows.faults]
         if "" in names and not keep_unnamed:
             message = f"the key column {table.key_column!r} is empty"
             faults += [(rows.lines[row], message) for row, name in enumerate(names) if not name]
@@ -113,9 +102,9 @@ def _typed(
     leading, faults = schema.leading.parse(rows)
     values, problems = [*leading], {**faults}
 
-    def parsed(column: str, cells: Sequence[Any], parse: Callable[[Any], Any]) -> Sequence[Any]:
-        parsed_cells, faults = parse_cells(cells, parse)
-        lacks = ", which this file lacks" * bool(table.header and isinstance(cells, Same))
+    def parsed(column: str, written: Sequence[Any], parse: Callable[[Any], Any]) -> Sequence[Any]:
+        parsed_cells, faults = cells.parse_cells(written, parse)
+        lacks = ", which this file lacks" * bool(table.header and isinstance(written, Same))
         for row, message in faults.items():
             problems.setdefault(row, f"column {column!r}{lacks}: {message}")
         return parsed_cells
@@ -126,17 +115,17 @@ def _typed(
             values.append(parsed(column.name, places, partial(parse_point, names=pair)))
             continue
         parse = partial(_column_value, column=column, schema=schema)
-        cells = parsed(column.name, rows.cells(column.name), parse)
+        of_column = parsed(column.name, rows.cells(column.name), parse)
         if column.kind in CELL_FILES and place:
-            cells = by_text(cells, partial(_placed, place=place))
-        values.append(cells)
+            of_column = cells.by_text(of_column, partial(_placed, place=place))
+        values.append(of_column)
     splits: Sequence[str] = Same(table.split, count)
     if schema.split_column:
         written = rows.cells(schema.split_column, ABSENT)
         splits = parsed(schema.split_column, written, partial(_split_of, table=table))
         if problems and None in splits:  # as written where it names none, which is a problem
             splits = [
-                text_of(cell) if split is None else split
+                cells.text_of(cell) if split is None else split
                 for cell, split in zip(written, splits, strict=True)
             ]
     texts = [problems.get(row, "") for row in range(count)] if problems else Same("", count)
@@ -159,10 +148,10 @@ def _split_of(cell: Any, table: LabelTable) -> str:
     """The split that a cell names. Raises BadCellError."""
     if cell is ABSENT:
         return table.split
-    text = text_of(cell)
+    text = cells.text_of(cell)
     split = SPLIT_NAMES.get(text.lower(), text)
     if not re.fullmatch(r"\w+", split):
-        raise BadCellError(f"{text!r} names no split")
+        raise cells.BadCellError(f"{text!r} names no split")
     return split
 
 
@@ -174,13 +163,13 @@ def _column_value(cell: Any, column: Column, schema: tables.LabelSchema) -> Labe
     """
     name, separator = column.name, schema.separators.get(column.name, "")
     if name in schema.guessed and isinstance(cell, str) and "0" in cell:
-        padded = next(filter(is_padded, list_items(cell, separator)), None)
+        padded = next(filter(cells.is_padded, cells.list_items(cell, separator)), None)
         if padded:
-            raise BadCellError(
+            raise cells.BadCellError(
                 f"{excerpt(padded)} begins with a zero, so it may be a name; --columns {name}:str makes the "
                 f"column a text, {name}:int reads it as a number"
             )
-    return parse_cell(cell, column, separator)
+    return cells.parse_cell(cell, column, separator)
 
 
 def _until_broken_name(
@@ -195,10 +184,10 @@ def _until_broken_name(
     classes = [column.name for column in schema.table_columns if column.kind is ColumnKind.CLASS]
     broken: list[tuple[int, str, str]] = []
     for column in (table.key_column, schema.leading.class_name, *classes, schema.split_column):
-        cells = rows.cells(column, "") if column else ()
-        if _has_break("".join(cells)):
-            texts = ((row, column, cell.strip()) for row, cell in enumerate(cells))
-            broken += islice((place for place in texts if _has_break(place[2])), 1)
+        names = rows.cells(column, "") if column else ()
+        if _has_break("".join(names)):
+            texts = ((row, column, cell.strip()) for row, cell in enumerate(names))
+            broken += (place for place in texts if _has_break(place[2]))
     if not broken:
         return None, rows
     row, column, text = min(broken, key=lambda place: place[0])

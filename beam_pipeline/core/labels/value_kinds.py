@@ -57,8 +57,7 @@ class Kind(NamedTuple):
       examples: (classes, their column or empty) -> those of the kind; none if they are not enough to ask.
       text: the reason; {n} is the number of examples, {some} the first, {first} one, {of} all classes and their origin.
       advice: what to do without the option.
-      option: which reads a column of them; empty if none does.
-      value: of the option, for the column.
+      option: which reads a column of them, and its value for the column; None if none does.
       place: "column" or "folders" if only classes from there are asked about.
       sure: False if an option that states that these are classes settles it.
     """
@@ -67,8 +66,7 @@ class Kind(NamedTuple):
     examples: Callable[[Counts, str], Sequence[str]]
     text: str
     advice: str = ""
-    option: str = ""
-    value: str = ""
+    option: tuple[str, str] | None = None
     place: str = ""
     sure: bool = False
 
@@ -203,7 +201,6 @@ def _is_split(name: str) -> bool:
 
 _PREDICT = "{n} of {of} are numbers with decimals ({some}), which look like a number to predict, not like classes."
 _LISTS = "{{n}} of {{of}} look like lists of classes, separated by {!r} ({{some}}); each would be a class."
-_LISTS_ADVICE = "A table with --list_column gives the classes of each image."
 _CLASS_FOLDERS = (
     "Name the folder that contains class folders with --images, or a file of labels with --labels"
 )
@@ -213,8 +210,7 @@ KINDS = (
         "objects",
         partial(_called, _OBJECT.fullmatch),
         "{first} is one of {of}, but looks like an object of JSON, not like a class.",
-        option="label_column",
-        value="none",
+        option=("label_column", "none"),
     ),
     Kind(
         "flag_rows",
@@ -227,8 +223,7 @@ KINDS = (
         "bracketed_lists",
         _bracketed,
         "{n} of {of} look like lists in brackets ({some}), each of which would be a class.",
-        option="list_column",
-        value=cells.BRACKETS,
+        option=("list_column", cells.BRACKETS),
         place=_COLUMN,
     ),
     Kind(
@@ -250,23 +245,20 @@ KINDS = (
         partial(_fractions, commas=False),
         _PREDICT,
         "Write a table with a row for each image, such as filename,label.",
-        option="columns",
-        value="float",
+        option=("columns", "float"),
     ),
     Kind(
         "quantities",
         _quantities,
         "{n} of {of} are integers ({some}), as of a number to predict, and its name is not usual for classes.",
-        option="columns",
-        value="float",
+        option=("columns", "float"),
         place=_COLUMN,
     ),
     Kind(
         "dates",
         partial(_mostly, path_roles.DATE.fullmatch),
         "{n} of {of} are dates ({some}), which hardly are classes.",
-        option="label_column",
-        value="none",
+        option=("label_column", "none"),
         place=_COLUMN,
     ),
     Kind(
@@ -290,9 +282,8 @@ KINDS = (
             "lists",
             partial(_lists, separator=mark),
             _LISTS.format(mark),
-            _LISTS_ADVICE,
-            option="list_column",
-            value=mark,
+            "A table with --list_column gives the classes of each image.",
+            option=("list_column", mark),
             place=_COLUMN * (mark in " +&/"),
             sure=True,
         )
@@ -303,8 +294,7 @@ KINDS = (
         _single_images,
         "{n} of {of} have a single image ({some}), as names or captions of the images would.",
         f"{_CLASS_FOLDERS}.",
-        option="label_column",
-        value="none",
+        option=("label_column", "none"),
         sure=True,
     ),
     Kind(

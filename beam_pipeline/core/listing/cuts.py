@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,14 @@ _VALUE_BYTES = 8  # of an item of a list in memory
 _QUOTE = b'"'
 _BREAK = b"\n"
 _LONGEST_LINE = 1 << 20  # bytes; a block whose last line is longer is not regular
+
+
+SEPARATORS = ",;\t|"
+
+
+def separator_of(line: str) -> str:
+    """The separator of cells that is most frequent in a header; a comma in case of a tie."""
+    return max(SEPARATORS, key=lambda mark: (line.count(mark), mark == ","))
 
 
 @dataclass(frozen=True)
@@ -162,9 +169,7 @@ def columns_of_lines(text: str, delimiter: str, count: int) -> Sequence[Sequence
     """
     if "\0" in text:
         return None
-    if "\r" in text:
-        text = text.replace("\r\n", "\n")
-    lines = text.removesuffix("\n").split("\n")
+    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     if "" in lines or max(map(len, lines)) >= csv.field_size_limit():
         return None
     if '"' not in text:
@@ -188,16 +193,11 @@ def is_regular(lines: bytes, delimiter: str) -> bool:
     quotes = lines.count(_QUOTE)
     if not quotes or not delimiter:
         return True
-    cells: list[bytes] = _quoted_cell(delimiter).findall(lines.removeprefix(codecs.BOM_UTF8))
-    return quotes == sum(cell.count(_QUOTE) for cell in cells)
-
-
-@functools.cache
-def _quoted_cell(delimiter: str) -> re.Pattern[bytes]:
     mark = re.escape(delimiter.encode())
-    return re.compile(
-        rb"(?<![^\n" + mark + rb'])"[^"\r\n]*(?:""[^"\r\n]*)*"(?=[\r\n' + mark + rb"]|\Z)"
-    )
+    before, after = rb"(?<![^\n" + mark + rb"])", rb"(?=[\r\n" + mark + rb"]|\Z)"
+    cell = before + rb'"[^"\r\n]*(?:""[^"\r\n]*)*"' + after
+    cells: list[bytes] = re.findall(cell, lines.removeprefix(codecs.BOM_UTF8))
+    return quotes == sum(cell.count(_QUOTE) for cell in cells)
 
 
 def cut_row_groups(file: BinaryIO, part_bytes: int) -> list[RowGroupRange]:

@@ -57,9 +57,7 @@ def folder_meaning(key: str) -> FolderMeaning:
 def _meaning_of(folder: str) -> FolderMeaning:
     first, _, rest = folder.partition("/")
     split = SPLIT_NAMES.get(first.lower(), "")
-    if split and rest:
-        return FolderMeaning(split, rest)
-    return FolderMeaning("", folder)
+    return FolderMeaning(split, rest) if split and rest else FolderMeaning("", folder)
 
 
 def without_class(meaning: FolderMeaning) -> FolderMeaning:

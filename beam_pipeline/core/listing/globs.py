@@ -21,11 +21,8 @@ def split_pattern(path: str) -> tuple[str, str]:
     >>> split_pattern("photos/2024/*/a?.jpg")
     ('photos/2024', '*/a?.jpg')
     """
-    parts = path.split("/")
-    fixed = next((i for i, part in enumerate(parts) if has_glob(part)), len(parts) - 1)
-    return "/".join(parts[:fixed]) or ("/" if path.startswith("/") else "."), "/".join(
-        parts[fixed:]
-    )
+    folder, slash, _ = fixed_beginning([path]).rpartition("/")
+    return folder or slash or ".", path[len(folder + slash) :]
 
 
 def fixed_beginning(patterns: Sequence[str]) -> str:
@@ -117,16 +114,10 @@ def _glob_piece(pattern: str, i: int, at_start: bool) -> tuple[str, int]:
 
 def _set_members(text: str) -> str:
     """Returns the inside of a set, such as a-z, escaped; a reversed range is empty."""
-    out, i = [], 0
-    while i < len(text):
-        if text[i + 1 : i + 2] == "-" and i + 2 < len(text):
-            if text[i] <= text[i + 2]:
-                out.append(f"{re.escape(text[i])}-{re.escape(text[i + 2])}")
-            i += 3
-        else:
-            out.append(re.escape(text[i]))
-            i += 1
-    return "".join(out)
+    return "".join(
+        re.escape(single) or f"{re.escape(first)}-{re.escape(last)}" * (first <= last)
+        for first, last, single in re.findall("(.)-(.)|(.)", text, re.DOTALL)
+    )
 
 
 class FolderGlob:
@@ -138,19 +129,11 @@ class FolderGlob:
     """
 
     def __init__(self, pattern: str) -> None:
-        *folders, _ = parts = pattern.split("/")
         # Below a double star, or a set that continues after a slash, any folder can.
-        any_below = next(
-            (
-                index
-                for index, part in enumerate(parts)
-                if "**" in part
-                or ("[" in part and any("]" in later for later in parts[index + 1 :]))
-            ),
-            None,
-        )
+        any_below = re.search(r"\*\*|\[[^/]*/.*\]", pattern, re.DOTALL)
+        fixed = pattern[: any_below.start()] if any_below else pattern
         self._any_below = any_below is not None
-        self._folders = [glob_regex(folder) for folder in folders[:any_below]]
+        self._folders = [glob_regex(folder) for folder in fixed.split("/")[:-1]]
 
     def can_hold(self, folder: str) -> bool:
         """True if a folder, given as a key without a slash at its end, can contain matches."""

@@ -10,7 +10,6 @@ is an old version of an object that was replaced. Other columns are ignored:
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
 import io
@@ -30,7 +29,6 @@ _COLUMN_SETS = ((_URI, _SIZE), (_BUCKET, _NAME, _SIZE))
 _FURTHER = (_GENERATION, _DELETED)
 
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
-_SEPARATORS = ",;\t|"
 _ROWS_AT_ONCE = 1 << 14  # of Parquet
 _RECORDS_AT_ONCE = 1 << 12
 _BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 15,000 rows
@@ -97,11 +95,9 @@ def read_inventory(
     try:
         if beginning == _PARQUET:
             yield from _parquet_rows(file, uri, groups)
-        elif beginning.startswith(_GZIP):
-            with gzip.GzipFile(fileobj=file) as unzipped:
-                yield from read_rows(unzipped, uri)
         else:
-            yield from read_rows(file, uri)
+            is_packed = beginning.startswith(_GZIP)
+            yield from read_rows(gzip.GzipFile(fileobj=file) if is_packed else file, uri)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise _damaged(uri, error) from error
 
@@ -253,8 +249,6 @@ def read_lines(
       first_line: the number of the first one.
       regular: True if each line break is known to end a record.
     """
-    if first_line == 1:
-        lines = lines.removeprefix(codecs.BOM_UTF8)
     if not regular and not cuts.is_regular(lines, header.delimiter):
         yield from read_rows(io.BytesIO(lines), uri, header, first_line)
         return
@@ -284,7 +278,7 @@ def _header(text: io.TextIOWrapper, uri: str) -> CsvHeader:
             f"--inventory {uri}: the first line has {_MOST_OF_A_HEADER} characters or more; expected a "
             "header that names the columns"
         )
-    delimiter = max(_SEPARATORS, key=lambda mark: (first.count(mark), mark == ","))
+    delimiter = cuts.separator_of(first)
     try:
         header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter), [])]
     except csv.Error as error:  # a null character, in Python 3.10

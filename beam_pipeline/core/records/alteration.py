@@ -13,28 +13,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from beam_pipeline.core import dead_letters, references
-from beam_pipeline.core.images import masks, preparation
-from beam_pipeline.core.images.geometry import (
-    Affine,
-    Geometry,
-    ImageChanges,
-    Rectangle,
-    measured_header,
-    orienting,
-    plan_geometry,
-    turned_size,
-)
-from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
+from beam_pipeline.core.images import geometry, masks, preparation
+from beam_pipeline.core.images.geometry import Affine, Geometry, ImageChanges, Rectangle
+from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader, unsupported
 from beam_pipeline.core.labels.boxes import Move, is_located, move_labels
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 
 _JPEG_XL = "jxl"  # readers decode it, and Pillow only with a library more
-
-if TYPE_CHECKING:
-    from beam_pipeline.core.images.pillow_codec import Opened
 
 
 ENCODED, LEFT_TURNED, OBJECTS_OUTSIDE = "encoded", "left_turned", "objects_outside"
@@ -50,6 +38,10 @@ EVENT_PHRASES = {
     "taken_as_shown": "pictures of turned images taken as upright, as EXIF does not turn them",
 }
 """Each change to an image that the manifest counts -> its name for people, after a number of images."""
+
+
+Labels = tuple[references.LabelValue, ...]
+"""A value for each column of a sample."""
 
 
 class Altered(NamedTuple):
@@ -91,17 +83,28 @@ class Alteration:
         return self.changes.orientation or ("apply" if turns else "keep")
 
     def measured(self, header: ImageHeader, claimed: references.Size | None) -> ImageHeader:
-        """The header of the picture that the labels were measured on.
+        """The header of the picture that the labels were measured on: the stored or the rotated one.
+
+        The size that a label file claims decides, if EXIF turns the image by a quarter. Where it is of no
+        help, it is the picture as shown if images are turned, because most tools for labelling show it so.
 
         Args:
           header: of the stored image.
-          claimed: the image's size by its label file.
+          claimed: (width, height) by its label file; None if that gives none.
+
+        Returns: the header; its orientation is 1 if it describes the picture as shown.
 
         Raises:
           BadImageError: the image is not upright, and such images are refused.
         """
         self._check_upright(header)
-        return measured_header(header, claimed, as_shown=self.orientation == "apply")
+        as_shown, size = self.orientation == "apply", header.size
+        turned = geometry.turned_size(size, header.orientation)
+        if size != turned and claimed in (size, turned):
+            as_shown = claimed == turned
+        if not as_shown:
+            return header
+        return header._replace(width=turned[0], height=turned[1], orientation=UPRIGHT)
 
     def _check_upright(self, header: ImageHeader) -> None:
         if self.orientation == "refuse" and header.orientation != UPRIGHT:
@@ -132,40 +135,39 @@ class Alteration:
         changes, opened = self.changes, None
         applied = header.orientation if self.orientation == "apply" else UPRIGHT
         needed = changes.image_format not in ("keep", header.format) or changes.reencode == "always"
-        size = (header.width, header.height)
+        size = header.size
         if changes.encodes and header.format != _JPEG_XL:
-            opened = _opened(image)
+            opened = preparation.opened(image)
             if changes.animated == "refuse" and opened.animated:
-                raise BadImageError(
-                    dead_letters.Reason.UNSUPPORTED_FORMAT,
+                raise unsupported(
                     "an animation; --animated first_frame takes the first frame of those that are "
                     "re-encoded",
                 )
             unreadable = opened.unreadable or opened.image.size != size  # of a GIF, the screen
             needed = needed or (unreadable and changes.reencode == "auto")
-        geometry = plan_geometry(size, applied, changes.target, window)
+        plan = geometry.plan_geometry(size, applied, changes, window)
         events: list[str] = []
-        if not needed and geometry.is_identity:
+        if not needed and plan.is_identity:
             if opened and opened.animated and (header.format, changes.reencode) == ("png", "auto"):
                 from beam_pipeline.core.images.pillow_header import check_agreement
 
                 check_agreement(opened.header, image)  # Pillow may refuse what TensorFlow ignores
             events += ["unchanged"] * changes.encodes
             events += [LEFT_TURNED] * (header.orientation != UPRIGHT)
-            return Altered(image, header, geometry, tuple(events))
-        opened = opened or _opened(image)
+            return Altered(image, header, plan, tuple(events))
+        opened = opened or preparation.opened(image)
         if opened.image.size != size:  # a GIF's screen, where the header is of the largest frame
-            geometry = plan_geometry(opened.image.size, applied, changes.target, window)
+            plan = geometry.plan_geometry(opened.image.size, applied, changes, window)
         rewrite = preparation.load_codec(changes.image_codec).rewrite
         opened = opened._replace(header=opened.header._replace(orientation=header.orientation))
-        image, header = rewrite(image, opened, geometry, changes)
+        image, header = rewrite(opened, plan, changes)
         events.append(ENCODED)
-        in_place = plan_geometry(geometry.stored, geometry.orientation, None, window)
-        events += ["resized"] * (geometry != in_place)
-        events += ["turned"] * (geometry.orientation != UPRIGHT)
+        in_place = geometry.plan_geometry(plan.stored, plan.orientation, None, window)
+        events += ["resized"] * (plan != in_place)
+        events += ["turned"] * (plan.orientation != UPRIGHT)
         events += [LEFT_TURNED] * (header.orientation != UPRIGHT)
         events += ["first_frame"] * opened.animated
-        return Altered(image, header, geometry, tuple(events))
+        return Altered(image, header, plan, tuple(events))
 
     def beside(self, picture: bytes, own: ImageHeader, image: ImageHeader) -> Altered:
         """A further picture of a sample: changed as the image is if it has its size, else as it is.
@@ -181,30 +183,30 @@ class Alteration:
           BadImageError: it has to be changed, and cannot be decoded or encoded.
         """
         self._check_upright(own)
-        size, of_image = (own.width, own.height), (image.width, image.height)
+        size, of_image = own.size, image.size
         applies = self.orientation == "apply"
         differ = own.orientation == UPRIGHT and image.orientation != UPRIGHT
         events: tuple[str, ...] = ()
         if applies and differ and size == of_image:
-            if size != turned_size(of_image, image.orientation):
+            if size != geometry.turned_size(of_image, image.orientation):
                 own = own._replace(orientation=image.orientation)  # measured on the stored image
             else:
                 events = ("taken_as_shown",)
         turns = (own.orientation, image.orientation) if applies else (UPRIGHT, UPRIGHT)
-        if turned_size(size, turns[0]) != turned_size(of_image, turns[1]):
-            return Altered(picture, own, Geometry.of(size), ())
+        if geometry.turned_size(size, turns[0]) != geometry.turned_size(of_image, turns[1]):
+            return Altered(picture, own, geometry.plan_geometry(size, UPRIGHT, None), ())
         if not masks.is_deep_grey(picture):
             altered = self.alter(picture, own)
             return altered._replace(events=(*altered.events, *events))
-        geometry = plan_geometry(size, turns[0], self.changes.target)
-        if geometry.is_identity:
-            return Altered(picture, own, geometry, events)
-        width, height = geometry.size
-        moved = masks.moved_png(picture, geometry.affine, geometry.size)
-        return Altered(moved, own._replace(width=width, height=height), geometry, events)
+        plan = geometry.plan_geometry(size, turns[0], self.changes)
+        if plan.is_identity:
+            return Altered(picture, own, plan, events)
+        width, height = plan.size
+        moved = masks.moved_png(picture, plan.affine, plan.size)
+        return Altered(moved, own._replace(width=width, height=height), plan, events)
 
     def window(
-        self, labels: Sequence[references.LabelValue], stored: ImageHeader, measured: ImageHeader
+        self, labels: Labels, stored: ImageHeader, measured: ImageHeader
     ) -> Rectangle | None:
         """The part of the picture that is cut out: the box of the only object; None for all of it.
 
@@ -221,27 +223,22 @@ class Alteration:
         index = [column.kind for column in self.columns].index(ColumnKind.BOX)
         boxes: Any = labels[index]
         ((xmin, ymin, xmax, ymax, _),) = boxes
-        width, height = (1, 1) if self.columns[index].pixels else (measured.width, measured.height)
-        size = (stored.width, stored.height)
+        width, height = (1, 1) if self.columns[index].pixels else measured.size
         applied = stored.orientation if self.orientation == "apply" else UPRIGHT
-        turned = _to_stored(stored, measured).then(orienting(size, applied))
+        turned = _to_stored(stored, measured).then(geometry.orienting(stored.size, applied))
         box = turned.box((xmin * width, ymin * height, xmax * width, ymax * height))
-        return self.changes.crop.window(box, turned_size(size, applied))
+        return self.changes.crop.window(box, geometry.turned_size(stored.size, applied))
 
     def labels(
-        self,
-        labels: tuple[references.LabelValue, ...],
-        stored: ImageHeader,
-        measured: ImageHeader,
-        geometry: Geometry,
-    ) -> tuple[tuple[references.LabelValue, ...], int]:
+        self, labels: Labels, stored: ImageHeader, measured: ImageHeader, plan: Geometry
+    ) -> tuple[Labels, int]:
         """Moves labels to where they belong in the image that is written.
 
         Args:
           labels: of the sample.
           stored: the header of the stored image.
           measured: the header of the picture that they were measured on.
-          geometry: how the pixels changed.
+          plan: how the pixels change.
 
         Returns: the labels, and the number of objects that are outside now.
 
@@ -250,22 +247,14 @@ class Alteration:
         """
         if not any(is_located(column.kind) for column in self.columns):
             return labels, 0
-        affine = _to_stored(stored, measured).then(geometry.affine)
-        size = (measured.width, measured.height)
-        if affine == Affine() and geometry.size == size:
+        affine = _to_stored(stored, measured).then(plan.affine)
+        if affine == Affine() and plan.size == measured.size:
             return labels, 0
-        return move_labels(labels, self.columns, Move(size, affine, geometry.size))
+        return move_labels(labels, self.columns, Move(measured.size, affine, plan.size))
 
 
 def _to_stored(stored: ImageHeader, measured: ImageHeader) -> Affine:
     """The map from places in the picture that labels were measured on to those in the stored image."""
     if measured.orientation == stored.orientation:
         return Affine()
-    return orienting((stored.width, stored.height), stored.orientation).inverse()
-
-
-def _opened(image: bytes) -> Opened:
-    # Pillow takes long to import, and most jobs never need it.
-    from beam_pipeline.core.images.pillow_codec import open_image
-
-    return open_image(image)
+    return geometry.orienting(stored.size, stored.orientation).inverse()

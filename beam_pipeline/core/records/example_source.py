@@ -12,45 +12,27 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
-from beam_pipeline.core import errors
+from beam_pipeline.core import errors, references
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
-from beam_pipeline.core.images import geometry, preparation
-from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
-from beam_pipeline.core.images.masks import is_deep_grey, mask_values
+from beam_pipeline.core.images import geometry, masks, preparation
+from beam_pipeline.core.images.header import NO_DIGEST, UPRIGHT, BadImageError, ImageHeader
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.boxes import BAD_BOXES, BadBoxError, check_boxes, without_boxes
-from beam_pipeline.core.labels.schema import (
-    MASK_KINDS,
-    Column,
-    ColumnKind,
-    file_columns,
-    object_column,
-)
-from beam_pipeline.core.records import image_statistics, wire
+from beam_pipeline.core.labels.schema import MASK_KINDS, Column, ColumnKind
+from beam_pipeline.core.records import image_statistics, shard_writer, wire
 from beam_pipeline.core.records.alteration import OBJECTS_OUTSIDE, Alteration
 from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
 from beam_pipeline.core.records.record_format import EncodedSample
-from beam_pipeline.core.records.shard_writer import (
-    MAX_IMAGE_BYTES,
-    REPEATED,
-    ImageReader,
-    Maker,
-    Rejected,
-    read_sample,
-    repeated,
-    too_large,
-)
-from beam_pipeline.core.references import (
-    NamedFile,
-    SampleRef,
-    Size,
-    bytes_of,
-    files_of,
-    named_files,
-)
+from beam_pipeline.core.records.shard_writer import REPEATED, ImageReader, Maker, Rejected
+from beam_pipeline.core.references import NamedFile, SampleRef, Size
 
-_OBJECT_IDS = object_column("id", ColumnKind.INT64).feature
+ClassIds = Mapping[str, int]
+"""Class -> id, of all classes in the references at least."""
+
+_OBJECT_IDS = schema.object_column("id", ColumnKind.INT64).feature
 
 
 @dataclass(frozen=True)
@@ -101,13 +83,13 @@ class ExampleSource:
     keyed: bool = field(default=False, kw_only=True)
     described: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 
-    max_bytes: ClassVar[int] = MAX_IMAGE_BYTES
+    max_bytes: ClassVar[int] = shard_writer.MAX_IMAGE_BYTES
     resumable: ClassVar[bool] = True
 
     @property
     def file_columns(self) -> Sequence[int]:
         """The indices of the columns whose values are files."""
-        return file_columns(self.columns)
+        return schema.file_columns(self.columns)
 
     def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
         """Every feature of an example: key as written -> kind, shape and whether it is optional.
@@ -118,14 +100,12 @@ class ExampleSource:
         """
         return self.described
 
-    def maker(
-        self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
-    ) -> Maker:
+    def maker(self, options: ExampleOptions, class_ids: ClassIds, read: ImageReader) -> Maker:
         """Turns references into examples.
 
         Args:
           options: the user's options.
-          class_ids: class -> id, of all classes in the references at least.
+          class_ids: of the classes in the references.
           read: reads the bytes of a sample.
 
         Raises:
@@ -135,11 +115,17 @@ class ExampleSource:
         raise NotImplementedError
 
     def recorded(self) -> dict[str, Any]:
-        """Columns, pixels and features as receipts have them; `recorded_source` reads them."""
+        """Columns, pixels and features as receipts have them; `recorded_source` reads them.
+
+        "source" names one that a receipt alone cannot make again.
+        """
+        kind = type(self)
+        foreign = kind not in (LabelledImages, SerializedExamples)
         return {
             "columns": [dataclasses.asdict(column) for column in self.columns],
             "pixels": list(self.pixels) if self.pixels else None,
             "features": dict(self.described),
+            **({"source": f"{kind.__module__}.{kind.__qualname__}"} if foreign else {}),
         }
 
 
@@ -161,9 +147,7 @@ class LabelledImages(ExampleSource):
         """The features of images, and those that the columns become."""
         return feature_kinds(self.columns, renames, turned=turned, imageless=self.imageless)
 
-    def maker(
-        self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
-    ) -> ExampleMaker:
+    def maker(self, options: ExampleOptions, class_ids: ClassIds, read: ImageReader) -> Maker:
         """Reads, checks and encodes images."""
         preparation.check_codec(options.changes.codec)
         return ExampleMaker(self, options, class_ids, read)
@@ -190,9 +174,7 @@ class SerializedExamples(ExampleSource):
     max_bytes: ClassVar[int] = wire.MAX_EXAMPLE_BYTES
     resumable: ClassVar[bool] = False
 
-    def maker(
-        self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
-    ) -> ExampleReader:
+    def maker(self, options: ExampleOptions, class_ids: ClassIds, read: ImageReader) -> Maker:
         """Reads the examples; no option changes them."""
         return ExampleReader(read, class_ids)
 
@@ -218,14 +200,6 @@ def marked(source: ExampleSource, refs: Sequence[SampleRef]) -> Sequence[SampleR
         return refs
     repeated = {ref.key for ref, after in itertools.pairwise(refs) if ref.key == after.key}
     return [ref._replace(origin=REPEATED) if ref.key in repeated else ref for ref in refs]
-
-
-def foreign_source(source: ExampleSource) -> str:
-    """The name of a source that a receipt alone cannot make again; empty for the others."""
-    kind = type(source)
-    if kind in (LabelledImages, SerializedExamples):
-        return ""
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
@@ -267,7 +241,7 @@ class ExampleMaker(Maker):
         self,
         source: LabelledImages,
         options: ExampleOptions,
-        class_ids: Mapping[str, int],
+        class_ids: ClassIds,
         read: ImageReader,
     ) -> None:
         columns = source.columns
@@ -278,7 +252,7 @@ class ExampleMaker(Maker):
             self._imageless = SampleEncoder(columns, class_ids, options.renames, images=False)
         self._full_check = self._check = preparation.IMAGE_CHECKS[options.image_check]
         if options.changes.reencode != "never":
-            self._check = preparation.passing_any_format(self._full_check)
+            self._check = partial(preparation.check_any_format, self._full_check)
         self._columns = columns
         self._file_columns = source.file_columns
         self._colours = {(r, g, b): i for r, g, b, i in source.mask_colours} or None
@@ -289,7 +263,7 @@ class ExampleMaker(Maker):
 
     def codec(self) -> str:
         """Names what encodes images."""
-        return preparation.codec_in_use(self._options.changes.image_codec)
+        return preparation.codec_here(self._options.changes.image_codec)
 
     def statistics(self) -> image_statistics.ImageStatistics:
         """The statistics of the examples made so far."""
@@ -298,37 +272,29 @@ class ExampleMaker(Maker):
     def make(self, ref: SampleRef) -> EncodedSample:
         """Reads, checks and encodes one sample."""
         if ref.origin == REPEATED:
-            raise repeated(ref, "sample")
+            raise shard_writer.repeated(ref, "sample")
         filters, columns = self._options.filters, self._file_columns
         if filters and (fault := preparation.outside_bytes(ref.size, filters)):
             raise Rejected(ref, Stage.CHECK, Reason.FILTERED_MAX_IMAGE_BYTES, fault)
-        size = bytes_of(ref, columns) if columns else ref.size
-        if size > MAX_IMAGE_BYTES:
-            raise too_large(ref, size)
-        if not columns and (ref.uri or not self._imageless):
-            image = read_sample(self._read, ref, ref.uri, ref.size, ref.offset)
-            return self._example(ref, image, {})
+        size = references.bytes_of(ref, columns) if columns else ref.size
+        if size > shard_writer.MAX_IMAGE_BYTES:
+            raise shard_writer.too_large(ref, size)
         # Each file is read whatever is wrong with those before, because they are read ahead in this order.
-        source: bytes | Rejected = b""
-        if ref.uri or not self._imageless:
-            source = self._content(ref, ref.uri, ref.size, ref.offset)
+        read, has_image = shard_writer.read_sample, ref.uri or not self._imageless
+        image = read(self._read, ref, ref.uri, ref.size, ref.offset) if has_image else b""
         files: _Files = {}
-        for index, uri, size in files_of(ref, columns):
-            content = self._content(ref, uri, size, -1, self._noun(index))
+        for index, uri, size in references.files_of(ref, columns) if columns else ():
+            content = read(self._read, ref, uri, size, -1, self._noun(index))
             files.setdefault(index, {})[uri] = content
-        if source:
-            return self._example(ref, _sound(source), files)
-        ref, events = self._prepared(ref, files, _NO_HEADER, _NO_HEADER)
-        return self._encoded(ref, b"", _NO_HEADER, b"", ())._replace(events=events)
-
-    def _content(
-        self, ref: SampleRef, uri: str, size: int, offset: int, noun: str = ""
-    ) -> bytes | Rejected:
-        """The content of the image of a sample, or of a file beside it, or why there is none. Raises OSError."""
         try:
-            return read_sample(self._read, ref, uri, size, offset, noun)
-        except Rejected as rejected:
-            return rejected
+            if has_image:
+                return self._example(ref, shard_writer.sound(image), files)
+            prepared, events = self._prepared(ref, files, _NO_HEADER, _NO_HEADER)
+            return self._encoded(prepared, b"", _NO_HEADER, b"", ())._replace(events=events)
+        except BadImageError as error:
+            # An image may have any size: where it has another one, it is the label file that is at fault.
+            file = ref.origin if error.reason is Reason.SIZE_MISMATCH else ""
+            raise Rejected(ref, Stage.CHECK, error.reason, str(error), file) from error
 
     def _noun(self, column: int) -> str:
         """Names a file of a column in messages."""
@@ -337,20 +303,17 @@ class ExampleMaker(Maker):
         return f"the file in column {self._columns[column].name!r}"
 
     def _example(self, ref: SampleRef, source: bytes, files: _Files) -> EncodedSample:
-        """Checks and encodes a sample, whose image is `source`."""
+        """Checks and encodes a sample, whose image is `source`. Raises BadImageError and Rejected."""
         filters = self._options.filters
-        try:
-            if self._pixels:
-                encoding = self._options.image_encoding
-                image, header = preparation.encoded_pixels(source, self._pixels, encoding)
-            else:
-                image, header = source, self._check(source)
-            if filters:
-                preparation.check_sides(header, filters)
-            if header.orientation != UPRIGHT or self._options.changes.encodes:
-                return self._altered(ref, image, header, files, source)
-        except BadImageError as error:
-            raise Rejected(ref, Stage.CHECK, error.reason, str(error)) from error
+        if self._pixels:
+            encoding = self._options.image_encoding
+            image, header = preparation.encoded_pixels(source, self._pixels, encoding)
+        else:
+            image, header = source, self._check(source)
+        if filters:
+            preparation.check_sides(header, filters)
+        if header.orientation != UPRIGHT or self._options.changes.encodes:
+            return self._altered(ref, image, header, files, source)
         ref, left_out = self._checked(ref, header)
         if not files:
             return self._encoded(ref, image, header, source, left_out)
@@ -381,10 +344,7 @@ class ExampleMaker(Maker):
             boxes: Any = ref.labels[self._boxes[0]]
             raise _bad_box(ref, error.reason, BadBoxError(str(error), boxes[0][-1])) from error
         altered = alteration.alter(image, header, window)
-        try:
-            labels, outside = alteration.labels(ref.labels, header, measured, altered.geometry)
-        except BadImageError as error:  # a mask of another size
-            raise _bad_labels(ref, error) from error
+        labels, outside = alteration.labels(ref.labels, header, measured, altered.geometry)
         ref = ref._replace(labels=labels)
         sample = self._encoded(ref, altered.image, altered.header, source, left_out)
         events.update(altered.events)
@@ -392,18 +352,13 @@ class ExampleMaker(Maker):
             events[OBJECTS_OUTSIDE] = outside
         return sample._replace(events=events)
 
-    def _checked(
-        self, ref: SampleRef, header: ImageHeader
-    ) -> tuple[SampleRef, Sequence[DeadLetter]]:
-        """Compares the labels with the picture that they were measured on. Raises Rejected.
+    def _checked(self, ref: SampleRef, header: ImageHeader) -> tuple[SampleRef, list[DeadLetter]]:
+        """Compares the labels with the picture that they were measured on. Raises BadImageError and Rejected.
 
         Returns: the sample without objects whose boxes have no area, and a dead letter for each of these.
         """
         if ref.claimed_size:
-            try:
-                geometry.check_claimed_size(ref.claimed_size, header, boxes=bool(self._boxes))
-            except BadImageError as error:
-                raise _bad_labels(ref, error) from error
+            geometry.check_claimed_size(ref.claimed_size, header, boxes=bool(self._boxes))
         ids: Any = () if self._ids is None else ref.labels[self._ids] or ()
         letters: list[DeadLetter] = []
         for index in self._boxes:
@@ -420,8 +375,7 @@ class ExampleMaker(Maker):
             if empty:
                 letters += [_bad_box(ref, Reason.EMPTY_BOX, e).letter for e in empty.values()]
                 has_area = [number not in empty for number in range(len(boxes))]
-                labels = without_boxes(ref.labels, self._columns, index, has_area)
-                ref = ref._replace(labels=labels)
+                ref = ref._replace(labels=without_boxes(ref.labels, self._columns, index, has_area))
         return ref, letters
 
     def _encoded(
@@ -432,18 +386,16 @@ class ExampleMaker(Maker):
         source: bytes,
         left_out: Sequence[DeadLetter],
     ) -> EncodedSample:
-        """Writes the features around an image; `source` is the image as its file has it."""
+        """Writes the features around an image; `source` is the image as its file has it. Raises as `_checked`."""
         encoder = self._encoder if ref.uri or not self._imageless else self._imageless
         try:
             before, after = encoder.encode(ref, header, image)
-        except BadImageError as error:  # a mask of another size
-            raise _bad_labels(ref, error) from error
         except OverflowError as error:
             fault = f"a number is too large for its feature: {error}"
             raise Rejected(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, fault, ref.origin) from error
         if image:
             self._gatherer.add(header, len(image), ref.labels)
-        digest = preparation.digest_of(source) if source else preparation.NO_DIGEST
+        digest = preparation.digest_of(source) if source else NO_DIGEST
         classes = self._encoder.classes(ref)
         return EncodedSample(before, image, after, digest, classes, dead_letters=left_out)
 
@@ -453,16 +405,21 @@ class ExampleMaker(Maker):
         """The sample with the values to write of each file instead of its place, and the changes to them."""
         labels: list[Any] = list(ref.labels)
         events: Counter[str] = Counter()
+        check = self._full_check
         for index, contents in files.items():
             column, prepared = self._columns[index], []
-            for place in named_files(labels[index]):  # without those of objects that are left out
+            # Without those of objects that are left out.
+            for place in references.named_files(labels[index]):
                 file = NamedFile(*place)
-                data, segments = _sound(contents[file.uri]), file.segments
+                data, segments = shard_writer.sound(contents[file.uri]), file.segments
                 values: tuple[bytes | int, ...]
                 try:
-                    if column.kind in MASK_KINDS:
-                        kind, check = column.kind.value, self._full_check
-                        values = mask_values(kind, data, segments, measured, check, self._colours)
+                    if column.kind is ColumnKind.PANOPTIC:
+                        values = masks.panoptic_pngs(data, segments, measured, check=check)
+                    elif column.kind in MASK_KINDS:
+                        bits = 16 if column.kind is ColumnKind.SEGMENTATION_16 else 8
+                        mask = masks.segmentation_png(data, measured, bits, check, self._colours)
+                        values = mask, b"png"
                     else:
                         values, changes = self._file_values(column, data, stored)
                         events.update(changes)
@@ -483,7 +440,7 @@ class ExampleMaker(Maker):
         if column.kind is ColumnKind.COPY:
             header = self._full_check(data)
         else:
-            if (deep := is_deep_grey(data)) != (column.kind is ColumnKind.PICTURE_16):
+            if (deep := masks.is_deep_grey(data)) != (column.kind is ColumnKind.PICTURE_16):
                 raise BadImageError(
                     Reason.UNSUPPORTED_FORMAT,
                     f"{'' if deep else 'not '}a PNG of 16 bits and one channel, unlike the first files of the "
@@ -506,17 +463,6 @@ class ExampleMaker(Maker):
         return None
 
 
-def _sound(data: bytes | Rejected) -> bytes:
-    if isinstance(data, Rejected):
-        raise data
-    return data
-
-
-def _bad_labels(ref: SampleRef, error: BadImageError) -> Rejected:
-    """The label file, not the image, is at fault."""
-    return Rejected(ref, Stage.CHECK, error.reason, str(error), ref.origin)
-
-
 def _bad_box(ref: SampleRef, reason: Reason, error: BadBoxError) -> Rejected:
     return Rejected(ref, Stage.CHECK, reason, str(error), ref.origin, error.line)
 
@@ -531,7 +477,7 @@ class ExampleReader(Maker):
     """
 
     read_example: ImageReader
-    class_ids: Mapping[str, int]
+    class_ids: ClassIds
 
     def make(self, ref: SampleRef) -> EncodedSample:
         """Reads one example, whose classes are the first value among its labels, or takes the second.
@@ -541,9 +487,9 @@ class ExampleReader(Maker):
           OSError: it cannot be read, although the same job wrote it.
         """
         if ref.size > wire.MAX_EXAMPLE_BYTES:
-            raise too_large(ref, ref.size)
+            raise shard_writer.too_large(ref, ref.size)
         if ref.origin:
-            raise repeated(ref._replace(uri=""), "record")
+            raise shard_writer.repeated(ref._replace(uri=""), "record")
         names: Any = ref.labels[0]
         classes = [self.class_ids[name] for name in names]
         record: Any = ref.labels[1] if len(ref.labels) > 1 else None

@@ -25,15 +25,10 @@ if TYPE_CHECKING:
     from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 
 
-def _example_class() -> Any:
-    file = json.loads(Path(__file__).with_name("example_descriptor.json").read_bytes())
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(descriptor_pb2.FileDescriptorProto(**file))
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.Example"))
-
-
-Example = _example_class()
-
+_FILE = json.loads(Path(__file__).with_name("example_descriptor.json").read_bytes())
+_POOL = descriptor_pool.DescriptorPool()
+_POOL.Add(descriptor_pb2.FileDescriptorProto(**_FILE))
+Example: Any = message_factory.GetMessageClass(_POOL.FindMessageTypeByName("tensorflow.Example"))
 
 MOST_FEATURES = 10_000
 """Of an example from anywhere."""
@@ -79,8 +74,11 @@ class ExampleView(Mapping[str, FeatureList]):
 
     def __init__(self, record: bytes, where: str, *, bounded: bool = False) -> None:
         try:
-            if bounded and len(record) > _NOT_COUNTED:
-                _check_count(record, where)
+            if bounded and len(record) > _NOT_COUNTED:  # each would take 100 bytes of memory
+                messages = _fields(record, 0, len(record))
+                entries = (entry for features in messages for entry in _fields(record, *features))
+                if next(itertools.islice(entries, MOST_FEATURES, None), None):
+                    raise DamagedRecordError(f"{where} has more than {MOST_FEATURES} features")
             self._features = Example.FromString(record).features.feature
         except (DecodeError, ValueError, IndexError) as error:
             raise DamagedRecordError(f"{where} is not a tf.train.Example: {error}") from error
@@ -102,9 +100,6 @@ class ExampleView(Mapping[str, FeatureList]):
     def __len__(self) -> int:
         return len(self._features)
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._features
-
     def values_of(self, key: str, kind: str) -> Sequence[Any]:
         """The values of a kind under a key; none if the feature is missing, or is of another kind."""
         if key not in self._features:
@@ -113,24 +108,12 @@ class ExampleView(Mapping[str, FeatureList]):
         return values
 
 
-def _check_count(record: bytes, where: str) -> None:
-    """Counts the features of a large record before it is parsed: each would take 100 bytes of memory.
+def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yields the span of each field of a message; all fields of Example and Features have a length.
 
     Raises:
-      DamagedRecordError: there are too many.
       ValueError, IndexError: the bytes are not a protocol buffer.
     """
-    entries = (
-        entry
-        for features in _fields(record, 0, len(record))
-        for entry in _fields(record, *features)
-    )
-    if next(itertools.islice(entries, MOST_FEATURES, None), None):
-        raise DamagedRecordError(f"{where} has more than {MOST_FEATURES} features")
-
-
-def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yields the span of each field of a message; all fields of Example and Features have a length."""
     while start < end:
         tag, start = parse_varint(data, start)
         if tag & 7 != 2:
@@ -213,6 +196,5 @@ def read_shard(
         examples += 1
         yield example
     measured.finish()
-    counted = tuple(sorted(classes.items()))
-    figures = (examples, measured.bytes, measured.crc32c, counted)
+    figures = (examples, measured.bytes, measured.crc32c, tuple(sorted(classes.items())))
     yield ShardInfo(spec.split, spec.number, spec.file_name, *figures)

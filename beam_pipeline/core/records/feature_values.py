@@ -100,10 +100,9 @@ def _item(value: Any) -> tuple[str, Any]:
 
 def _is_scalar(value: Any) -> bool:
     """True for a scalar of NumPy or PyTorch, except for dates, of which NumPy makes numbers."""
-    kind = getattr(getattr(value, "dtype", None), "kind", "")
-    return (
-        hasattr(value, "dtype") and kind not in ("M", "m") and not len(getattr(value, "shape", ()))
-    )
+    dtype = getattr(value, "dtype", None)
+    is_date = getattr(dtype, "kind", "") in ("M", "m")
+    return dtype is not None and not is_date and not len(getattr(value, "shape", ()))
 
 
 def _list_value(values: Sequence[Any]) -> FeatureValue:
@@ -216,9 +215,8 @@ class FeatureSchema:
         described = {}
         for key, seen in sorted(self._seen.items()):
             if seen.kind:
-                shape: list[int | None] = [math.prod(seen.shape)] if seen.shape else []
-                if seen.shape is None:
-                    shape = [None]
+                length = None if seen.shape is None else math.prod(seen.shape)
+                shape = [] if seen.shape == () else [length]
                 optional = seen.samples < self.samples
                 described[key] = {"kind": seen.kind, "optional": optional, "shape": shape}
         return described

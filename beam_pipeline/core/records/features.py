@@ -3,7 +3,7 @@
 `SampleEncoder` writes serialized examples around an image that is never copied; `wire.py` has their format.
 
 Features that every image has are in the table `IMAGE_FEATURES`; a new one is a line there. Those
-that come from labels follow from the columns (`column_features`). The manifest describes both
+that come from labels follow from the columns (`Column.written`). The manifest describes both
 (`feature_kinds`) and `SampleEncoder` writes them.
 """
 
@@ -22,8 +22,8 @@ from beam_pipeline.core.labels.boxes import box_fractions
 from beam_pipeline.core.records.wire import LIST_ENTRIES, TAG_1, value_prefixes, varint
 from beam_pipeline.core.references import SampleRef, image_of
 
-Writer = Callable[[SampleRef, ImageHeader, bytes], bytes]
-"""(sample, header, image) -> one feature's entry in the map; empty if the sample does not have it."""
+Writer = Callable[[SampleRef, ImageHeader], bytes]
+"""(sample, header) -> one feature's entry in the map; empty if the sample does not have it."""
 
 WriterMaker = Callable[[str], Writer]
 """Makes the writer of a feature, given the key to write it under."""
@@ -82,7 +82,7 @@ def _from_header(field: str) -> WriterMaker:
 
     def make(key: str) -> Writer:
         entries = _cached(key, kind, convert)
-        return lambda _ref, header, _image: entries(header[index])
+        return lambda _, header: entries(header[index])
 
     return make
 
@@ -91,7 +91,7 @@ def _key_writer(key: str, of_image: bool = False) -> Writer:
     """Of the sample's key, which is different in each; or of its image's in that of a row."""
     prefixes = lru_cache(_CACHED_ENTRIES)(value_prefixes(key))
 
-    def write(ref: SampleRef, _header: ImageHeader, _image: bytes) -> bytes:
+    def write(ref: SampleRef, _: ImageHeader) -> bytes:
         name = (image_of(ref.key) if of_image else ref.key).encode()
         return prefixes(len(name)) + name
 
@@ -101,7 +101,7 @@ def _key_writer(key: str, of_image: bool = False) -> Writer:
 def _orientation_writer(key: str) -> Writer:
     """Of images that are not upright; others do not have the feature."""
     write = _from_header("orientation")(key)
-    return lambda *sample: b"" if sample[1].orientation == UPRIGHT else write(*sample)
+    return lambda ref, header: b"" if header.orientation == UPRIGHT else write(ref, header)
 
 
 ORIENTATION = Feature("image/orientation", "int64", _orientation_writer, optional=True)
@@ -126,38 +126,13 @@ _OF_SAMPLES = ("image/source_id",)  # which a sample without an image has as wel
 # --- features from labels -------------------------------------------------------------------------
 
 
-def column_features(
-    index: int, column: schema.Column, class_ids: Mapping[str, int] = MappingProxyType({})
-) -> list[Feature]:
-    """The features that a label column becomes.
-
-    Args:
-      index: of the column among the sample's labels.
-      column: the column.
-      class_ids: class text -> the id written to `<feature>/label`; without it the features can
-        be described, not written.
-    """
-    return [
-        Feature(
-            column.feature + suffix,
-            kind,
-            partial(_column_writer, index=index, column=column, part=part, class_ids=class_ids),
-            not column.required,
-            column.repeated,
-            pixels,
-            content,
-        )
-        for part, (suffix, kind, pixels, content) in enumerate(column.written)
-    ]
-
-
 def _column_writer(
-    key: str, *, index: int, column: schema.Column, part: int, class_ids: Mapping[str, int]
+    index: int, column: schema.Column, part: int, class_ids: Mapping[str, int], key: str
 ) -> Writer:
     """Writes one of the features of a column; None leaves it out, no values are an empty list."""
     entry = _column_entry(key, column, part, class_ids)
 
-    def write(ref: SampleRef, header: ImageHeader, _image: bytes) -> bytes:
+    def write(ref: SampleRef, header: ImageHeader) -> bytes:
         value = ref.labels[index]
         return b"" if value is None else entry(value, header)
 
@@ -216,7 +191,8 @@ def sample_features(
     Args:
       columns: the label columns, in the order of `SampleRef.labels`.
       renames: the key to write a feature under -> its standard key.
-      class_ids: as `column_features` has it.
+      class_ids: class text -> the id written to `<feature>/label`; without it the features can
+        be described, not written.
       turned: whether there may be images that are not upright.
       rows: whether keys are those of rows of images.
       images: False for the features of examples without an image.
@@ -228,7 +204,11 @@ def sample_features(
         name = partial(_key_writer, of_image=True)
         features = [replace(f, writer=name) if f.key == _FILE_NAME else f for f in features]
     for index, column in enumerate(columns):
-        features += column_features(index, column, class_ids)
+        repeated, optional = column.repeated, not column.required
+        for part, (suffix, kind, pixels, content) in enumerate(column.written):
+            key = column.feature + suffix
+            writer = partial(_column_writer, index, column, part, class_ids)
+            features.append(Feature(key, kind, writer, optional, repeated, pixels, content))
     written = {schema.written_key(feature.key, renames): feature for feature in features}
     return {key: written[key] for key in sorted(filter(None, written))}
 
@@ -281,8 +261,7 @@ class SampleEncoder:
         self._images = images
         features = sample_features(columns, renames, class_ids, rows=rows, images=images)
         for key in sorted(features, key=str.encode):
-            writer = features[key].writer
-            if writer:
+            if writer := features[key].writer:
                 entries = self._before if key.encode() < image_key else self._after
                 entries.append(writer(key))
 
@@ -299,8 +278,8 @@ class SampleEncoder:
         Raises:
           OverflowError: a number among the labels does not fit its feature.
         """
-        before = b"".join([write(ref, header, image) for write in self._before])
-        after = b"".join([write(ref, header, image) for write in self._after])
+        before = b"".join([write(ref, header) for write in self._before])
+        after = b"".join([write(ref, header) for write in self._after])
         if self._images:
             before += self._image_prefix(len(image))
         return TAG_1 + varint(len(before) + len(image) + len(after)) + before, after

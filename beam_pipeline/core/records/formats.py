@@ -10,7 +10,6 @@ streams, so a shard is written to a temporary file and copied from there.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,14 +18,7 @@ from typing import Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.plugins import FORMAT_GROUP, bad_plugin, load, plugins_of
-from beam_pipeline.core.records.record_format import (
-    NO_FEATURES,
-    Described,
-    EncodedSample,
-    RecordFormat,
-    RecordWriter,
-    Sink,
-)
+from beam_pipeline.core.records.record_format import EncodedSample, RecordFormat, RecordWriter
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.records.webdataset import WebDatasetFormat
 from beam_pipeline.core.text import excerpt
@@ -41,10 +33,10 @@ _READ_AT_ONCE = 16
 class _ArrayRecordWriter(RecordWriter):
     """Writes records to a temporary file, and passes that on to a sink."""
 
-    def __init__(self, sink: Sink, features: Described = NO_FEATURES) -> None:
+    def __init__(self, *arguments: Any) -> None:
         import tempfile
 
-        super().__init__(sink, features)
+        super().__init__(*arguments)
         self._file = tempfile.NamedTemporaryFile(prefix="beam-tfrecord-", suffix=".array_record")
         self._writer = _library().ArrayRecordWriter(self._file.name, _OPTIONS)
 
@@ -167,17 +159,10 @@ def format_class(name: str) -> type[RecordFormat] | None:
     return known
 
 
-def _format_of_file(name: str) -> type[RecordFormat] | None:
+def format_of_file(name: str) -> type[RecordFormat] | None:
     """The format that gives a shard or an index this name; None if no format does."""
-    known = itertools.chain(
-        FORMATS.values(), filter(None, map(format_class, plugins_of(FORMAT_GROUP, FORMATS)))
-    )
+    known = filter(None, map(format_class, (*FORMATS, *plugins_of(FORMAT_GROUP, FORMATS))))
     return next((chosen for chosen in known if chosen.file_names.fullmatch(name)), None)
-
-
-def is_record_file(name: str) -> bool:
-    """True if a format gives a shard or an index this name."""
-    return _format_of_file(name) is not None
 
 
 def record_format(compression: str = COMPRESSIONS[0], name: str = DEFAULT_FORMAT) -> RecordFormat:
@@ -229,4 +214,4 @@ def recorded_format(options: Mapping[str, Any]) -> RecordFormat:
 
 def format_of(shard: str) -> RecordFormat:
     """The format of a shard by its file name; the default one for a name of no format."""
-    return (_format_of_file(shard) or FORMATS[DEFAULT_FORMAT])()
+    return (format_of_file(shard) or FORMATS[DEFAULT_FORMAT])()

@@ -286,11 +286,8 @@ class StatisticsGatherer:
             if column.kind in (ColumnKind.INT64, ColumnKind.FLOAT)
             and column.feature not in ("", _MARK)
         ][:_MOST_NUMBER_COLUMNS]
-        self._boxes = [
-            (index, column.pixels)
-            for index, column in enumerate(columns)
-            if column.kind is ColumnKind.BOX
-        ][:1]  # others are regions to ignore
+        # Others are regions to ignore.
+        self._boxes = [(i, c.pixels) for i, c in enumerate(columns) if c.kind is ColumnKind.BOX][:1]
         self._samples: list[tuple[ImageHeader, int, Sequence[Any]]] = []
         self._statistics = NOTHING_COUNTED
 

@@ -63,18 +63,6 @@ class EncodedSample(NamedTuple):
         return self.before + self.image + self.after
 
 
-class TfDataClass(NamedTuple):
-    """A class of `tf.data` that reads the records of files; TensorFlow is not imported to name it.
-
-    Attributes:
-      name: such as "TFRecordDataset".
-      arguments: what it takes besides the paths of the files.
-    """
-
-    name: str
-    arguments: Mapping[str, Any]
-
-
 class RecordWriter:
     """Writes the records of one shard to a sink.
 
@@ -164,8 +152,11 @@ class RecordFormat:
         return self.name if self.in_tfds and self.compression == "none" else ""
 
     @property
-    def tf_data(self) -> TfDataClass | None:
-        """The class of `tf.data` that reads the format; None to read it with `records`, in Python."""
+    def tf_data(self) -> tuple[str, Mapping[str, Any]] | None:
+        """The class of `tf.data` that reads the format, such as "TFRecordDataset", and what it takes besides paths.
+
+        None to read it with `records`, in Python. TensorFlow is not imported to name it.
+        """
         return None
 
     @property

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from beam_pipeline.core import errors
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
-from beam_pipeline.core.images.preparation import NO_DIGEST
-from beam_pipeline.core.records import alteration, image_statistics, record_format, sharding, wire
+from beam_pipeline.core.images.header import NO_DIGEST
+from beam_pipeline.core.records import alteration, image_statistics, sharding, wire
+from beam_pipeline.core.records.record_format import EncodedSample, RecordWriter
 from beam_pipeline.core.references import SampleRef
 
 MAX_IMAGE_BYTES = wire.MAX_EXAMPLE_BYTES - (1 << 20)
@@ -62,7 +63,7 @@ class Rejected(Exception):  # noqa: N818
 class Maker:
     """Turns references into examples."""
 
-    def make(self, ref: SampleRef) -> record_format.EncodedSample:
+    def make(self, ref: SampleRef) -> EncodedSample:
         """Makes one example.
 
         Raises:
@@ -82,23 +83,28 @@ class Maker:
 
 def read_sample(
     read: ImageReader, ref: SampleRef, uri: str, size: int, offset: int, noun: str = ""
-) -> bytes:
-    """Reads the image of a sample, or a file beside it, which `noun` names. Raises OSError and Rejected."""
+) -> bytes | Rejected:
+    """Reads the image of a sample, or a file beside it, which `noun` names, or tells why not. Raises OSError."""
     try:
-        data = read(uri, size, offset)
+        if data := read(uri, size, offset):
+            return data
+        reason, fault = Reason.EMPTY_FILE, "the file is empty"
     except errors.ChangedFileError as error:
         reason, fault = Reason.CHANGED_SINCE_LISTING, str(error)
     except OSError as error:
         if error.errno in TRANSIENT_ERRORS:
             raise
         reason, fault = Reason.UNREADABLE, error.strerror or type(error).__name__
-    else:
-        if data:
-            return data
-        reason, fault = Reason.EMPTY_FILE, "the file is empty"
     if noun:
-        raise Rejected(ref, Stage.READ, reason, f"{noun}: {fault}", uri)
-    raise Rejected(ref, Stage.READ, reason, fault)
+        return Rejected(ref, Stage.READ, reason, f"{noun}: {fault}", uri)
+    return Rejected(ref, Stage.READ, reason, fault)
+
+
+def sound(content: bytes | Rejected) -> bytes:
+    """The content of a file that could be read. Raises Rejected for any other."""
+    if isinstance(content, Rejected):
+        raise content
+    return content
 
 
 def repeated(ref: SampleRef, noun: str) -> Rejected:
@@ -109,9 +115,8 @@ def repeated(ref: SampleRef, noun: str) -> Rejected:
 
 def too_large(ref: SampleRef, size: int) -> Rejected:
     """An example of a sample of this size would be too large."""
-    return Rejected(
-        ref, Stage.READ, Reason.TOO_LARGE, f"{size} bytes; an example is limited to 2 GiB"
-    )
+    fault = f"{size} bytes; an example is limited to 2 GiB"
+    return Rejected(ref, Stage.READ, Reason.TOO_LARGE, fault)
 
 
 def sort_by_key_hash(refs: Iterable[SampleRef], hasher: sharding.KeyHasher) -> list[SampleRef]:
@@ -137,10 +142,7 @@ class ShardContent(NamedTuple):
 
 
 def write_shard(
-    spec: sharding.ShardSpec,
-    refs: Iterable[SampleRef],
-    maker: Maker,
-    output: record_format.RecordWriter,
+    spec: sharding.ShardSpec, refs: Iterable[SampleRef], maker: Maker, output: RecordWriter
 ) -> ShardContent:
     """Writes one shard.
 
@@ -183,12 +185,12 @@ def write_shard(
         classes=tuple(sorted(classes.items())),
         events=figures.events,
         codec="".join(figures.codecs),
-        statistics=maker.statistics(),
+        statistics=figures.statistics,
     )
     return ShardContent(info, dead_letters, sizes, b"".join(digests))
 
 
 def image_figures(events: Mapping[str, int], maker: Maker) -> sharding.ImageFigures:
-    """Counts of the changes to images, with the codec if any was encoded."""
+    """Counts of the images that a maker made examples of, with the codec if any was encoded."""
     codecs = (maker.codec(),) if events.get(alteration.ENCODED) else ()
-    return sharding.ImageFigures(tuple(sorted(events.items())), codecs)
+    return sharding.ImageFigures(tuple(sorted(events.items())), codecs, maker.statistics())

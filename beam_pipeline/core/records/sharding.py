@@ -15,6 +15,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 from beam_pipeline.core import packing, references
@@ -79,13 +81,16 @@ class SplitFractions:
     fractions: tuple[tuple[str, Fraction], ...]
 
     def __post_init__(self) -> None:
-        bounds, total = [], Fraction(0)
-        for name, share in self.fractions:
-            total += share
-            bounds.append((int(total * _HASH_SPACE), name))
+        total = sum(share for _, share in self.fractions)
         if total != 1:
             raise ValueError(f"the shares add up to {float(total)!r}, not to 1")
-        object.__setattr__(self, "_bounds", tuple(bounds))
+
+    @cached_property
+    def _bounds(self) -> Sequence[tuple[str, int]]:
+        """(split, the hash from which on samples are of the next split)."""
+        ends = accumulate(share for _, share in self.fractions)
+        names = (name for name, _ in self.fractions)
+        return [(name, int(end * _HASH_SPACE)) for name, end in zip(names, ends, strict=True)]
 
     def __str__(self) -> str:
         """The shares as --splits takes them: `train=0.9,test=0.1` or `a=1/3,b=2/3`."""
@@ -93,8 +98,7 @@ class SplitFractions:
 
     def split_of(self, split_hash: int) -> str:
         """The split whose share of the hashes contains this one."""
-        bounds: tuple[tuple[int, str], ...] = self._bounds  # type: ignore[attr-defined]
-        return next(name for bound, name in bounds if split_hash < bound)
+        return next(name for name, bound in self._bounds if split_hash < bound)
 
 
 def _share_text(share: Fraction) -> str:
@@ -121,11 +125,9 @@ class ShardConfig:
 
     def count_for(self, split: str, total_bytes: int) -> int:
         """Shards of a split whose images have that many bytes."""
-        if isinstance(self.num_shards, int):
-            return self.num_shards
-        if self.num_shards is not None and split in self.num_shards:
-            return self.num_shards[split]
-        return max(1, -(-total_bytes // self.shard_bytes))
+        wanted = self.num_shards
+        given = wanted if isinstance(wanted, int) else (wanted or {}).get(split)
+        return given or max(1, -(-total_bytes // self.shard_bytes))
 
 
 class ShardSpec(NamedTuple):
@@ -222,11 +224,8 @@ class ShardPlan:
     @property
     def first_shard(self) -> dict[str, tuple[int, int]]:
         """Split -> (number of its first shard, number of its shards)."""
-        first, start = {}, 0
-        for split, n in self.shards:
-            first[split] = (start, n)
-            start += n
-        return first
+        starts = accumulate((n for _, n in self.shards), initial=0)
+        return {split: (start, n) for start, (split, n) in zip(starts, self.shards, strict=False)}
 
 
 _KEY, _SPLIT = map(references.SampleRef._fields.index, ("key", "split"))
@@ -254,13 +253,8 @@ class ShardDivision:
     def numbers(self, columns: packing.Columns) -> Sequence[int]:
         """The shard of each sample, by the hash of its key."""
         order = KeyHasher(self.seed, by_image=self.by_image).order
-        first_shard = self.shard_plan.first_shard
-        keys, splits = columns[_KEY], columns[_SPLIT]
-        if splits.count(splits[0]) == len(splits):
-            first, count = first_shard[splits[0]]
-            return [first + shard_of(order(key), count) for key in keys]
-        numbers = []
-        for key, split in zip(keys, splits, strict=True):
-            first, count = first_shard[split]
-            numbers.append(first + shard_of(order(key), count))
-        return numbers
+        places = map(self.shard_plan.first_shard.__getitem__, columns[_SPLIT])
+        return [
+            first + shard_of(order(key), count)
+            for key, (first, count) in zip(columns[_KEY], places, strict=True)
+        ]

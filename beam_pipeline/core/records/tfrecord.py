@@ -36,17 +36,10 @@ from typing import Any, BinaryIO, ClassVar
 
 import google_crc32c
 
-from beam_pipeline.core import errors, text
-from beam_pipeline.core.records.record_format import (
-    NO_FEATURES,
-    Described,
-    EncodedSample,
-    RecordFormat,
-    RecordWriter,
-    Sink,
-    TfDataClass,
-    crc32c_extend,
-)
+from beam_pipeline.core import text
+from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.records import record_format
+from beam_pipeline.core.records.record_format import EncodedSample, crc32c_extend
 
 HEADER_BYTES = 12
 FOOTER_BYTES = 4
@@ -96,18 +89,18 @@ def unframed(framed: bytes) -> bytes | None:
 def _length_in(header: bytes, where: str) -> int:
     """The bytes of a record's data by its header. Raises DamagedRecordError."""
     if len(header) < HEADER_BYTES:
-        raise errors.DamagedRecordError(
+        raise DamagedRecordError(
             f"{where}: the file ends inside the record's header "
             f"({len(header)} of {HEADER_BYTES} bytes)"
         )
     length: int = _LENGTH.unpack_from(header)[0]
     if header != frame_header(length):
-        raise errors.DamagedRecordError(f"{where}: the checksum of the record's length is wrong")
+        raise DamagedRecordError(f"{where}: the checksum of the record's length is wrong")
     return length
 
 
-def _cut_short(where: str, has: int, length: int) -> errors.DamagedRecordError:
-    return errors.DamagedRecordError(
+def _cut_short(where: str, has: int, length: int) -> DamagedRecordError:
+    return DamagedRecordError(
         f"{where}: the file ends inside the record ({has} of {length + FOOTER_BYTES} bytes)"
     )
 
@@ -136,16 +129,13 @@ def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Ite
         where = f"{path}: record {number} at byte {offset}"
         length = _length_in(header, where)
         if length > most:
-            known = "an example has less than 2 GiB"
-            if length <= MAX_RECORD_BYTES:
-                known = f"expected {most} at most"
-            raise errors.DamagedRecordError(f"{where}: it claims {length} bytes, {known}")
+            raise DamagedRecordError(f"{where}: it claims {length} bytes, expected {most} at most")
         data = _read(file, length)
         footer = file.read(FOOTER_BYTES)
         if len(data) < length or len(footer) < FOOTER_BYTES:
             raise _cut_short(where, len(data) + len(footer), length)
         if footer != frame_footer(google_crc32c.value(data)):
-            raise errors.DamagedRecordError(f"{where}: the checksum of the record's data is wrong")
+            raise DamagedRecordError(f"{where}: the checksum of the record's data is wrong")
         yield data
         offset += length + FRAMING_BYTES
         number += 1
@@ -161,37 +151,12 @@ def unpacked_records(
             yield record
             number += 1
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise errors.DamagedRecordError(
+        raise DamagedRecordError(
             f"{path}: the {compression} stream is broken after {text.counted(number, 'record')}: {error}"
         ) from error
 
 
 # --- where records are ----------------------------------------------------------------------------
-
-
-def record_sizes(file: BinaryIO, path: str) -> Iterator[int]:
-    """Yields the bytes of each record, with its framing, of an uncompressed TFRecord file; reads only the headers.
-
-    The checksum of each length is checked, the data's is not.
-
-    Args:
-      file: the shard; it must be seekable.
-      path: its name in messages.
-
-    Raises:
-      DamagedRecordError: names the path, the record's number and its offset in bytes.
-    """
-    end = file.seek(0, os.SEEK_END)
-    offset = number = 0
-    while offset < end:
-        where = f"{path}: record {number} at byte {offset}"
-        file.seek(offset)
-        length = _length_in(file.read(HEADER_BYTES), where)
-        if offset + length + FRAMING_BYTES > end:
-            raise _cut_short(where, end - offset - HEADER_BYTES, length)
-        yield length + FRAMING_BYTES
-        offset += length + FRAMING_BYTES
-        number += 1
 
 
 def index_file(sizes: Sequence[int]) -> bytes:
@@ -214,7 +179,7 @@ def parse_index(data: bytes, path: str) -> list[int]:
     for number, line in enumerate(data.splitlines(keepends=True), 1):
         fields = _LINE.fullmatch(line)
         if not fields or int(fields[1]) != end:
-            raise errors.DamagedRecordError(
+            raise DamagedRecordError(
                 f"{path}: line {number}: expected the offset {end} and a size; write the index again: "
                 "beam-tfrecord index"
             )
@@ -239,11 +204,11 @@ def record_offsets(sizes: Sequence[int], path: str, *, examples: int, size: int)
     """
     offsets = list(accumulate(sizes, initial=0))
     if len(sizes) != examples:
-        raise errors.DamagedRecordError(
+        raise DamagedRecordError(
             f"{path}: {len(sizes)} records are indexed, the manifest lists {examples}"
         )
     if min(sizes, default=0) < 0 or offsets[-1] > size:
-        raise errors.DamagedRecordError(
+        raise DamagedRecordError(
             f"{path}: its indexed records take {offsets[-1]} bytes, the file has {size}"
         )
     return offsets
@@ -253,7 +218,7 @@ def record_offsets(sizes: Sequence[int], path: str, *, examples: int, size: int)
 
 
 @dataclass(frozen=True)
-class TFRecordFormat(RecordFormat):
+class TFRecordFormat(record_format.RecordFormat):
     """TFRecord files; the compression is "none" or "gzip"."""
 
     name: ClassVar[str] = "tfrecord"
@@ -271,20 +236,19 @@ class TFRecordFormat(RecordFormat):
         return ".gz" if self.compression == "gzip" else ""
 
     @property
-    def tf_data(self) -> TfDataClass:
+    def tf_data(self) -> tuple[str, dict[str, str]]:
         """TensorFlow's own reader, which knows both compressions."""
-        compression = "GZIP" if self.compression == "gzip" else ""
-        return TfDataClass("TFRecordDataset", {"compression_type": compression})
+        return "TFRecordDataset", {"compression_type": "GZIP" if self.compression == "gzip" else ""}
 
     def index_name(self, shard: str) -> str:
         """NAME-SPLIT.tfindex-00000-of-00016 for NAME-SPLIT.tfrecord-00000-of-00016."""
         before, mark, number = shard.rpartition(self.mark)
         return f"{before}{_INDEX_MARK}{number}" if mark else f"{shard}.tfindex"
 
-    def writer(self, sink: Sink, features: Described = NO_FEATURES) -> RecordWriter:
-        """A writer for one shard, with the arguments of `RecordWriter`."""
-        kind = GzipTFRecordWriter if self.compression == "gzip" else TFRecordWriter
-        return kind(sink, features)
+    @property
+    def writer_type(self) -> type[TFRecordWriter]:  # type: ignore[override]
+        """The writer for the compression."""
+        return GzipTFRecordWriter if self.compression == "gzip" else TFRecordWriter
 
     def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
         """Yields the data of each record in order, checking both CRCs."""
@@ -302,11 +266,21 @@ class TFRecordFormat(RecordFormat):
         return islice(self.records(file, start), len(wanted))
 
     def sizes(self, file: BinaryIO, path: str) -> Iterator[int]:
-        """Yields the bytes of each record, reading only the headers; checks their CRCs."""
-        return record_sizes(file, path)
+        """Yields the bytes of each record, reading only the headers; checks their CRCs, not the data's."""
+        end = file.seek(0, os.SEEK_END)
+        offset = number = 0
+        while offset < end:
+            where = f"{path}: record {number} at byte {offset}"
+            file.seek(offset)
+            length = _length_in(file.read(HEADER_BYTES), where)
+            if offset + length + FRAMING_BYTES > end:
+                raise _cut_short(where, end - offset - HEADER_BYTES, length)
+            yield length + FRAMING_BYTES
+            offset += length + FRAMING_BYTES
+            number += 1
 
 
-class TFRecordWriter(RecordWriter):
+class TFRecordWriter(record_format.RecordWriter):
     """Frames records and passes them on to a sink, without copying an image."""
 
     def write(self, sample: EncodedSample, key: str = "") -> None:
@@ -320,8 +294,8 @@ class TFRecordWriter(RecordWriter):
 class GzipTFRecordWriter(TFRecordWriter):
     """Compresses records on their way; the gzip header contains no time and no name."""
 
-    def __init__(self, sink: Sink, features: Described = NO_FEATURES) -> None:
-        super().__init__(sink, features)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._compressor = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
 
     def _put(self, *buffers: bytes) -> None:

@@ -20,16 +20,19 @@ Headers are POSIX's (ustar, and pax for names that do not fit), with no time and
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.images.header import LEAST_IMAGE, RAW_FORMAT, image_extension
 from beam_pipeline.core.labels import schema
 from beam_pipeline.core.records import record_format, wire
+from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.text import excerpt
 
 if TYPE_CHECKING:  # else protobuf, which no job with TFRecords needs in its writers
@@ -47,15 +50,11 @@ _IMAGE_EXTENSIONS = frozenset(
 class _TarWriter(record_format.RecordWriter):
     """Writes samples to a tar without copying an image."""
 
-    def __init__(
-        self,
-        sink: record_format.Sink,
-        features: record_format.Described = record_format.NO_FEATURES,
-    ) -> None:
-        super().__init__(sink, features)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._bases: set[str] = set()
 
-    def write(self, sample: record_format.EncodedSample, key: str = "") -> None:
+    def write(self, sample: EncodedSample, key: str = "") -> None:
         """Writes the files of the next sample; a number sets its base name apart from others in the shard."""
         base = name = base_name(key)
         number = 1
@@ -89,7 +88,17 @@ class WebDatasetFormat(record_format.RecordFormat):
 
     def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
         """Yields the examples of the samples with these numbers; what comes before is not read."""
-        return _records(file, path, wanted)
+        tar = _Tar(file, path)
+        samples = itertools.groupby(tar.members(), itemgetter(0))
+        for number, (_, members) in enumerate(samples):
+            if number >= wanted.stop:
+                return
+            if number in wanted:
+                starts, files = [], {}
+                for _, extension, size, start in members:
+                    starts.append(start)
+                    files[extension] = tar.read(size, start)
+                yield example_of(files, f"{path}: sample {number} at byte {starts[0]}")
 
 
 def base_name(key: str) -> str:
@@ -125,13 +134,9 @@ def member_header(name: str, size: int) -> bytes:
     length = len(rest)  # counts its own digits as well
     while len(attribute := b"%d%s" % (length, rest)) != length:
         length = len(attribute)
-    padding = bytes(-len(attribute) % _BLOCK)
-    return (
-        _header(b"././@PaxHeader", len(attribute), _PAX)
-        + attribute
-        + padding
-        + _header(name.encode("ascii", "replace")[:_NAME_BYTES], size, _FILE)
-    )
+    before = _header(b"././@PaxHeader", len(attribute), _PAX)
+    file = _header(name.encode("ascii", "replace")[:_NAME_BYTES], size, _FILE)
+    return before + attribute + bytes(-len(attribute) % _BLOCK) + file
 
 
 _FILE, _PAX = b"0", b"x"
@@ -148,26 +153,6 @@ def _header(path: bytes, size: int, kind: bytes) -> bytes:
     return start + _BEFORE_SIZE + octal + _TIME + checksum + kind + _AFTER_KIND
 
 
-def _records(file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
-    """Yields the examples of samples by their numbers. Raises DamagedRecordError."""
-    tar = _Tar(file, path)
-    number, base, start = -1, None, 0
-    files: dict[str, bytes] = {}
-    for path_in_tar, size, offset in tar.members():
-        folder, slash, name = path_in_tar.rpartition("/")
-        stem, _, extension = name.partition(".")
-        if f"{folder}{slash}{stem}" != base:
-            if number in wanted:
-                yield example_of(files, f"{path}: sample {number} at byte {start}")
-            number, base, start, files = number + 1, f"{folder}{slash}{stem}", offset, {}
-            if number >= wanted.stop:
-                return
-        if number in wanted:
-            files[extension] = tar.read(size, offset)
-    if number in wanted:
-        yield example_of(files, f"{path}: sample {number} at byte {start}")
-
-
 class _Tar:
     """A tar that is read from front to back. Raises DamagedRecordError."""
 
@@ -176,8 +161,8 @@ class _Tar:
         self._path = path
         self._at = 0
 
-    def members(self) -> Iterator[tuple[str, int, int]]:
-        """Yields (path in the tar, bytes, offset of the header) of each file; its content may be read then."""
+    def members(self) -> Iterator[tuple[str, str, int, int]]:
+        """Yields (base name, extension, bytes, offset of the header) of each file; its content may be read then."""
         import tarfile
 
         name, start = "", 0
@@ -192,7 +177,9 @@ class _Tar:
             if header.type == tarfile.XHDTYPE:
                 name = _pax_path(self.read(header.size, start))
             elif header.type in (tarfile.REGTYPE, tarfile.AREGTYPE):
-                yield name or header.name, header.size, start
+                folder, slash, name = (name or header.name).rpartition("/")
+                stem, _, extension = name.partition(".")
+                yield f"{folder}{slash}{stem}", extension, header.size, start
                 name = ""
             else:
                 raise self._damaged(start, f"{excerpt(header.name)} is not a regular file")
@@ -249,9 +236,7 @@ _NO_TEXT = re.compile("[\x00-\x08\x0e-\x1f]")
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9_]")
 
 
-def sample_files(
-    sample: record_format.EncodedSample, features: Mapping[str, Any]
-) -> dict[str, bytes]:
+def sample_files(sample: EncodedSample, features: Mapping[str, Any]) -> dict[str, bytes]:
     """Turns an example into files: extension -> content, the image first and the JSON last.
 
     Args:
@@ -312,9 +297,8 @@ def example_of(files: Mapping[str, bytes], where: str) -> bytes:
         if not isinstance(values, dict):
             raise ValueError(f"its .{JSON} is not an object")
         empty = values.pop(_EMPTY, {})
-        return wire.encode_example(
-            {key: _feature(key, values[key], empty, files) for key in values}
-        )
+        features = {key: _feature(key, values[key], empty, files) for key in values}
+        return wire.encode_example(features)
     except (ValueError, OverflowError, RecursionError) as error:
         raise DamagedRecordError(f"{where}: {excerpt(error)}") from error
 
@@ -339,7 +323,7 @@ def _feature(key: str, value: Any, empty: Any, files: Mapping[str, bytes]) -> tu
     raise ValueError(f"its .{JSON} has {key} neither as text nor as numbers of one kind")
 
 
-def _without_image(sample: record_format.EncodedSample) -> tuple[bytes, str, bytes]:
+def _without_image(sample: EncodedSample) -> tuple[bytes, str, bytes]:
     """A serialized example without its image, the key of the image, and the image.
 
     The image is the value of the last entry in the part before it. A sample in one piece is returned as
@@ -375,26 +359,19 @@ def _extension(data: bytes) -> str:
     return name if name in _IMAGE_EXTENSIONS else _OTHER
 
 
-def _file_name(key: str, data: bytes, example: ExampleView) -> str:
-    """The extension of the file of a feature: `segmentation_class.png`."""
-    if key == schema.ENCODED_KEY:
-        return _image_extension(data, example)
-    name = key.removeprefix("image/").removesuffix("/encoded").lower()
-    return f"{_NOT_IN_A_NAME.sub('_', name)}.{_extension(data)}"
-
-
 def _names(
     key: str, items: Sequence[bytes], example: ExampleView, content: Any, *, single: bool
 ) -> list[str]:
     """The extensions of the files of a feature: `right.png`; of a list `views.0.png`, ...; `talk.json`."""
-    if content == "json":
-        key = key.removeprefix(f"{_FURTHER}/")
-    names = [_file_name(key, item, example) for item in items]
-    if content == "json":
-        names = [f"{name.rpartition('.')[0]}.{JSON}" for name in names]
-    if not single:
-        names = [f"{n.rpartition('.')[0]}.{i}.{n.rpartition('.')[2]}" for i, n in enumerate(names)]
-    return names
+    if key == schema.ENCODED_KEY:
+        return [_image_extension(item, example) for item in items]
+    stem = key.removeprefix(f"{_FURTHER}/") if content == JSON else key
+    stem = stem.removeprefix("image/").removesuffix("/encoded").lower()
+    stem = _NOT_IN_A_NAME.sub("_", stem)
+    extensions = (JSON if content == JSON else _extension(item) for item in items)
+    if single:
+        return [f"{stem}.{extension}" for extension in extensions]
+    return [f"{stem}.{number}.{extension}" for number, extension in enumerate(extensions)]
 
 
 def _text(value: bytes) -> str | None:
@@ -472,11 +449,8 @@ class ExampleColumns:
 
     def _without_objects(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
         """Adds the objects of an example as the lists that tables of JSON have; returns the other features."""
-        of = {
-            k.removeprefix(schema.OBJECT_PREFIX): v
-            for k, v in features.items()
-            if schema.OBJECT_PREFIX in k
-        }
+        prefix = schema.OBJECT_PREFIX
+        of = {key.removeprefix(prefix): features[key] for key in features if prefix in key}
         sides = [of.pop(f"bbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax")]
         width, height = features["image/width"], features["image/height"]
         texts, ids = of.pop("class/text"), of.pop("class/label")
@@ -490,9 +464,9 @@ class ExampleColumns:
         for name, values in of.items():
             if "/" in name or str(values).startswith(f"['{_URL}"):
                 # Nested, as key points and masks are.
-                self.fields[f"{schema.OBJECT_PREFIX}{name}"] = [[]]
+                self.fields[f"{prefix}{name}"] = [[]]
                 continue
             self._add_kind(f"{schema.OBJECTS_COLUMN}.{name}", values)
             lists[name] = values
         self.fields[schema.OBJECTS_COLUMN] = lists
-        return {key: features[key] for key in features if schema.OBJECT_PREFIX not in key}
+        return {key: features[key] for key in features if prefix not in key}

@@ -116,10 +116,8 @@ def encode_example(features: Mapping[str, tuple[str, FeatureList]]) -> bytes:
     Raises:
       OverflowError: a number is too large for its kind.
     """
-    entries = [
-        LIST_ENTRIES[features[key][0]](key, features[key][1])
-        for key in sorted(features, key=str.encode)
-    ]
+    ordered = sorted(features.items(), key=lambda feature: feature[0].encode())
+    entries = [LIST_ENTRIES[kind](key, values) for key, (kind, values) in ordered]
     return _field(TAG_1, b"".join(entries))
 
 

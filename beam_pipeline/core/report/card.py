@@ -147,16 +147,11 @@ def _classes(manifest: Manifest) -> str:
     classes, unit = manifest.classes, manifest.unit
     if not classes:
         return ""
-    splits = list(manifest.splits) if unit else []
-    header = ["id", "class", *([unit] if unit else []), *(f"in {markdown(s)}" for s in splits)]
-    rows = [
-        [
-            *(str(entry.id), markdown(entry.name)),
-            *([entry.count] if unit else []),
-            *(entry.splits.get(split, 0) for split in splits),
-        ]
-        for entry in classes[:_MOST_ROWS]
-    ]
+    counted_in = [unit, *(f"in {markdown(split)}" for split in manifest.splits)] if unit else []
+    header, rows = ["id", "class", *counted_in], []
+    for entry in classes[:_MOST_ROWS]:
+        counts = [entry.count, *(entry.splits.get(split, 0) for split in manifest.splits)]
+        rows.append([str(entry.id), markdown(entry.name), *counts[: len(counted_in)]])
     more = f"And {len(classes) - _MOST_ROWS:,} more, which `manifest.json` lists.\n\n"
     table = _table(header, rows, (0, *range(2, len(header))))
     return f"## Classes\n\n{table}\n\n{more if len(classes) > _MOST_ROWS else ''}"
@@ -205,12 +200,13 @@ def _with_tensorflow(manifest: Manifest, split: str) -> str:
     reader = manifest.record_format.tf_data
     if not reader:
         return ""
-    arguments = [f", {name}={_python(value)}" for name, value in reader.arguments.items() if value]
+    class_name, given = reader
+    arguments = [f", {name}={_python(value)}" for name, value in given.items() if value]
     features = sorted(manifest.features.items())
     return contents.template("tensorflow_card.md").substitute(
         specs="".join(f"    {_python(key)}: {_spec(feature)},\n" for key, feature in features),
         paths=_python(contents.shard_pattern(manifest.splits[split])),
-        reader=reader.name,
+        reader=class_name,
         arguments="".join(arguments),
     )
 

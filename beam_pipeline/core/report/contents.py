@@ -153,12 +153,11 @@ def sealed(content: bytes) -> bytes:
 
 def is_unchanged(content: bytes) -> bool:
     """Tells whether a file has the seal of its content."""
-    seals = list(_SEAL.finditer(content))
-    if not seals:
+    *_, seal = (None, *_SEAL.finditer(content))
+    if seal is None:
         return False
-    start, end = seals[-1].span()
-    unsealed = content[:start] + PLACEHOLDER.encode() + content[end:]
-    return seals[-1][1] == _digest(unsealed)
+    unsealed = content[: seal.start()] + PLACEHOLDER.encode() + content[seal.end() :]
+    return seal[1] == _digest(unsealed)
 
 
 def has_seal(content: bytes) -> bool:

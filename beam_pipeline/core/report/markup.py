@@ -10,15 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import sqrt
 
-from beam_pipeline.core.records.image_statistics import (
-    ASPECTS,
-    EDGES,
-    NOTHING,
-    PLACES,
-    NumberHistogram,
-    edge,
-    readable,
-)
+from beam_pipeline.core.records import image_statistics
+from beam_pipeline.core.records.image_statistics import EDGES, PLACES, NumberHistogram, edge
 from beam_pipeline.core.text import counted, span, terminal_line
 
 _MOST = 120  # characters
@@ -107,14 +100,10 @@ def table(
         else Html("<td></td>")
         for index, cell in enumerate(heads)
     )
-    body = [
-        html(
-            '<tr><th scope="row">{}</th>{}</tr>\n',
-            first,
-            joined(html("<td{}>{}</td>", kind, cell) for cell in cells),
-        )
-        for first, *cells in rows
-    ]
+    body = []
+    for first, *cells in rows:
+        further = joined(html("<td{}>{}</td>", kind, cell) for cell in cells)
+        body.append(html('<tr><th scope="row">{}</th>{}</tr>\n', first, further))
     return html(
         '<div class="{}" tabindex="0" role="group" aria-label="{}"><table><thead><tr>{}</tr></thead>'
         "<tbody>\n{}</tbody></table></div>",
@@ -124,11 +113,11 @@ def table(
 
 def length_bar(count: int, most: int) -> Html:
     """A bar in a table row, without text."""
-    width = 100 * count / most if most else 0
+    width = max(100 * count / most, 0.5 if count else 0) if most else 0
     return html(
         '<svg class="l" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
         '<rect class="b" width="{}" height="8"/></svg>',
-        f"{max(width, 0.5 if count else 0):.1f}",
+        f"{width:.1f}",
     )
 
 
@@ -180,7 +169,7 @@ def frequent_first(counts: Mapping[int | str, int], names: Sequence[str] = ()) -
 
 def in_bins(histogram: NumberHistogram, form: Callable[[float], str] = number) -> Counts:
     """Counts of numbers in bins of one width, or of each whole number while there are few."""
-    level, counts = readable(histogram, MOST_BINS)
+    level, counts = image_statistics.readable(histogram, MOST_BINS)
     last = 0 if level == 0 and isinstance(histogram.low, int) else 1
     return [
         (span(form, (edge(index, level), edge(index + last, level))), counts[index])
@@ -190,7 +179,7 @@ def in_bins(histogram: NumberHistogram, form: Callable[[float], str] = number) -
 
 def lengths(
     counts: Mapping[int | str, int],
-    equal: NumberHistogram = NOTHING,
+    equal: NumberHistogram = image_statistics.NOTHING,
     form: Callable[[float], str] = number,
 ) -> Counts:
     """Counts of lengths, which may be very different.
@@ -202,14 +191,13 @@ def lengths(
     """
     if equal.bins and (equal.high <= _NARROW * max(1, equal.low) or equal.high < MOST_BINS):
         return in_bins(equal, form)
-    ends = [*pairwise((*EDGES, EDGES[-1] + 1))]
-    values = [span(form, (low, end - 1)) for low, end in ends]
-    return _from_first_to_last(counts, values)
+    ends = pairwise((*EDGES, EDGES[-1] + 1))
+    return _from_first_to_last(counts, [span(form, (low, end - 1)) for low, end in ends])
 
 
 def aspects(counts: Mapping[int | str, int]) -> Counts:
     """Counts of width / height."""
-    edges = [f"{aspect:.2f}" for aspect in ASPECTS]
+    edges = [f"{aspect:.2f}" for aspect in image_statistics.ASPECTS]
     between = map(" to ".join, pairwise(edges))
     return _from_first_to_last(counts, [f"less than {edges[0]}", *between, f"{edges[-1]} or more"])
 

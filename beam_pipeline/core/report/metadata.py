@@ -34,14 +34,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_pipeline.core.dataset.manifest import (
-    LABEL_MAP_NAME,
-    LABELS_NAME,
-    FeatureEntry,
-    Manifest,
-    SplitEntry,
-    dump_json,
-)
+from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest, SplitEntry, dump_json
+from beam_pipeline.core.dataset.names import LABEL_MAP_NAME, LABELS_NAME
 from beam_pipeline.core.labels.classes import fit_a_list, label_map, quoted
 from beam_pipeline.core.labels.schema import ENCODED_KEY, ColumnKind, written_key
 from beam_pipeline.core.report import contents
@@ -100,10 +94,8 @@ def tfds_files(manifest: Manifest) -> dict[str, bytes]:
         "content": {"features": features},
         "proto_cls": "tensorflow_datasets.FeaturesDict",
     }
-    files = {
-        DATASET_INFO_NAME: dump_json(_dataset_info(manifest, splits, file_format)),
-        FEATURES_NAME: dump_json(content),
-    }
+    info = _dataset_info(manifest, splits, file_format)
+    files = {DATASET_INFO_NAME: dump_json(info), FEATURES_NAME: dump_json(content)}
     # TFDS strips lines and drops empty ones.
     if names and all(n and n == n.strip() and not set(n) & set("\r\n") for n in names):
         files[_names_file(class_key)] = "".join(f"{name}\n" for name in names).encode()
@@ -179,9 +171,8 @@ def _tfds_feature(key: str, manifest: Manifest, classes: int) -> dict[str, Any]:
     sizes = [_ANY_LENGTH if size is None else str(size) for size in feature.shape]
     is_image = key == _first_written([ENCODED_KEY], manifest)
     if classes:
-        label = _connector(
-            "class_label_feature.ClassLabel", classLabel={"numClasses": str(classes)}
-        )
+        number = {"numClasses": str(classes)}
+        label = _connector("class_label_feature.ClassLabel", classLabel=number)
         for size in sizes:
             sequence = {"feature": label, "length": size}
             label = _connector("sequence_feature.Sequence", sequence=sequence)
@@ -190,18 +181,16 @@ def _tfds_feature(key: str, manifest: Manifest, classes: int) -> dict[str, Any]:
         is_picture = is_image and not manifest.bare_pixels
         if dtype := "uint8" if is_picture else feature.pixels or feature.picture:
             channels = "1" if feature.pixels or feature.picture == "uint16" else "3"
-            image = {"shape": {"dimensions": [_ANY_LENGTH, _ANY_LENGTH, channels]}, "dtype": dtype}
-            return _connector(
-                "image_feature.Image",
-                image={**image, **({"encodingFormat": "png"} if feature.pixels else {})},
-            )
+            image: dict[str, Any] = {
+                "shape": {"dimensions": [_ANY_LENGTH, _ANY_LENGTH, channels]},
+                "dtype": dtype,
+            }
+            image |= {"encodingFormat": "png"} if feature.pixels else {}
+            return _connector("image_feature.Image", image=image)
         if not is_image:
             return _connector("text_feature.Text", text={})
-    tensor: dict[str, Any] = {
-        "shape": {"dimensions": sizes},
-        "dtype": _DTYPES[feature.kind],
-        "encoding": "none",
-    }
+    dtype, shape = _DTYPES[feature.kind], {"dimensions": sizes}
+    tensor: dict[str, Any] = {"shape": shape, "dtype": dtype, "encoding": "none"}
     if feature.optional and _ANY_LENGTH not in sizes:  # a missing list reads as an empty one
         tensor["optional"] = True
     return _connector("tensor_feature.Tensor", tensor=tensor)
@@ -225,11 +214,10 @@ def schema_files(manifest: Manifest) -> dict[str, bytes]:
     """The schema of a data set, file name -> content; none where records are no `tf.train.Example`s."""
     if not manifest.record_format.of_examples:
         return {}
-    features = (
-        "".join(("feature {\n", *(f"  {line}\n" for line in _lines(key, manifest)), "}\n"))
-        for key in sorted(manifest.features)
-    )
-    return {SCHEMA_NAME: contents.sealed("".join((_HEAD, *features)).encode())}
+    lines = [_HEAD]
+    for key in sorted(manifest.features):
+        lines += ["feature {\n", *(f"  {line}\n" for line in _lines(key, manifest)), "}\n"]
+    return {SCHEMA_NAME: contents.sealed("".join(lines).encode())}
 
 
 def _lines(key: str, manifest: Manifest) -> Iterator[str]:
@@ -252,9 +240,7 @@ def _lines(key: str, manifest: Manifest) -> Iterator[str]:
 def _domain(standard: str, feature: FeatureEntry, manifest: Manifest) -> Iterator[str]:
     """The values of a class, or that they are images, whose statistics differ from texts."""
     classes, kind = manifest.classes, feature.kind
-    is_image = (
-        feature.pixels or feature.picture or (standard == ENCODED_KEY and not manifest.bare_pixels)
-    )
+    is_file = standard == ENCODED_KEY and not manifest.bare_pixels
     if classes and standard in CLASS_KEYS and kind == "int64":
         ids = [entry.id for entry in classes]
         yield f"int_domain {{ min: {min(ids)} max: {max(ids)} is_categorical: true }}"
@@ -262,7 +248,7 @@ def _domain(standard: str, feature: FeatureEntry, manifest: Manifest) -> Iterato
         yield "string_domain {"
         yield from (f"  value: {quoted(entry.name)}" for entry in classes)
         yield "}"
-    elif kind == "bytes" and is_image:
+    elif kind == "bytes" and (is_file or feature.pixels or feature.picture):
         yield "image_domain { }"
 
 

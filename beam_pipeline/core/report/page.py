@@ -12,24 +12,8 @@ from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates, des
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import EXPLANATIONS, DeadLetter
 from beam_pipeline.core.records import alteration, image_statistics
-from beam_pipeline.core.report import contents, thumbnails
-from beam_pipeline.core.report.markup import (
-    Html,
-    aspects,
-    counts_table,
-    frequent_first,
-    grouped,
-    heat_map,
-    html,
-    in_bins,
-    joined,
-    length_bar,
-    lengths,
-    number,
-    share,
-    table,
-    text,
-)
+from beam_pipeline.core.report import contents, markup, thumbnails
+from beam_pipeline.core.report.markup import Html, grouped, html, joined, number, share, table, text
 from beam_pipeline.core.report.samples import ShownSample, framed, sample_grids, tile_grid
 from beam_pipeline.core.text import enumerated, human_size, span
 
@@ -46,7 +30,12 @@ _TURNS = (
     *("", "upright", "mirrored", "upside down", "upside down, mirrored"),
     *("a quarter turn, mirrored", "a quarter turn", "a quarter turn, mirrored", "a quarter turn"),
 )
-_CHANNELS = ("", "grey", "grey, alpha", "RGB", "RGB, alpha")
+_FEW_VALUES = (
+    ("Format", "format", ()),
+    ("Channels", "channels", ("", "grey", "grey, alpha", "RGB", "RGB, alpha")),
+    ("EXIF orientation", "orientation", _TURNS),
+)
+"""Title of a table, what it counts, and the names of its values."""
 
 
 class LeftOut(NamedTuple):
@@ -80,14 +69,13 @@ class Report:
 def report_page(report: Report) -> bytes:
     """The file of a report; the same report has the same bytes."""
     style, script = (contents.template(f"page.{kind}").template for kind in ("css", "js"))
-    bodies, room = [], MOST_BYTES - _HEAD_BYTES
+    sections, room = [], MOST_BYTES - _HEAD_BYTES
     for key, title, make in _SECTIONS:
         section = joined(make(report))
         if len(section.encode()) > room:
             section = Html("<p>Left out, as the page would be larger than 5 MB.</p>")
         room -= len(section.encode())
-        bodies.append((key, title, section))
-    sections = [section for section in bodies if section[2]]
+        sections += [(key, title, section)] if section else []
     page = contents.template("page.html").substitute(
         policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'",
@@ -170,12 +158,9 @@ def _classes(report: Report) -> Iterator[Html]:
         return
     ordered = sorted(classes, key=lambda entry: (-entry.count, entry.id))
     largest, smallest = ordered[0], ordered[-1]
-    facts = {
-        "Classes": len(classes),
-        "Largest": html("{}: {}", largest.name, largest.count),
-        "Smallest": html("{}: {}", smallest.name, smallest.count),
-    }
-    yield _facts(facts)
+    ends = {"Largest": largest, "Smallest": smallest}
+    sizes = {name: html("{}: {}", entry.name, entry.count) for name, entry in ends.items()}
+    yield _facts({"Classes": len(classes), **sizes})
     for split, names in [*report.manifest.absent_classes.items()][:_SPLIT_COLUMNS]:
         some = Html(enumerated([text(name, 40) for name in names], 5))
         yield html("<p>{} has none of {}.</p>", split, some)
@@ -191,7 +176,7 @@ def _classes(report: Report) -> Iterator[Html]:
     rows = [
         (
             *(text(entry.name, 100), str(entry.id), entry.count),
-            length_bar(entry.count, largest.count),
+            markup.length_bar(entry.count, largest.count),
             *(entry.splits.get(name, 0) for name in splits),
         )
         for entry in ordered
@@ -206,13 +191,10 @@ def _classes(report: Report) -> Iterator[Html]:
 def _coverage(report: Report) -> Html:
     """Tells how many samples the statistics are about, if not about all."""
     images, examples = report.statistics.images, report.manifest.counts.examples
-    if images >= examples:
-        return Html("")
+    note = "Figures are of {} of {} samples."
     if not images:
-        return Html(
-            "<p>Figures of images are missing: the samples were given as finished examples.</p>"
-        )
-    return html("<p>Figures are of {} of {} samples.</p>", images, examples)
+        note = "Figures of images are missing: the samples were given as finished examples."
+    return html(f"<p>{note}</p>", images, examples) if images < examples else Html("")
 
 
 def _images(report: Report) -> Iterator[Html]:
@@ -230,20 +212,21 @@ def _images(report: Report) -> Iterator[Html]:
     yield _facts(facts)
     figures = []
     if image_statistics.MORE_SIZES not in counts["size"]:
-        figures.append(counts_table("Width x height", frequent_first(counts["size"])))
+        figures.append(markup.counts_table("Width x height", markup.frequent_first(counts["size"])))
     if width.low < width.high or height.low < height.high:
         figures += [
-            counts_table("Width in pixels", lengths(counts["width"], width)),
-            counts_table("Height in pixels", lengths(counts["height"], height)),
-            counts_table(
-                "Width / height", aspects(counts["aspect"]), note=_shapes(counts["aspect"])
+            markup.counts_table("Width in pixels", markup.lengths(counts["width"], width)),
+            markup.counts_table("Height in pixels", markup.lengths(counts["height"], height)),
+            markup.counts_table(
+                "Width / height", markup.aspects(counts["aspect"]), note=_shapes(counts["aspect"])
             ),
         ]
     figures += [
-        counts_table("File size", lengths(counts["bytes"], size, human_size)),
-        counts_table("Format", frequent_first(counts["format"])),
-        counts_table("Channels", frequent_first(counts["channels"], _CHANNELS)),
-        counts_table("EXIF orientation", frequent_first(counts["orientation"], _TURNS)),
+        markup.counts_table("File size", markup.lengths(counts["bytes"], size, human_size)),
+        *(
+            markup.counts_table(title, markup.frequent_first(counts[name], names))
+            for title, name, names in _FEW_VALUES
+        ),
     ]
     if events := report.manifest.counts.images:
         rows = [(alteration.EVENT_PHRASES.get(name, name), count) for name, count in events.items()]
@@ -276,13 +259,12 @@ def _objects(report: Report) -> Iterator[Html]:
     }
     yield _facts(facts)
     note = "In pixels: the side of a square of the same area"
-    yield _figures(
-        [
-            counts_table("Boxes per image", lengths(boxes, per_image)),
-            counts_table("Sizes of boxes", lengths(sizes), of="boxes", note=note),
-            heat_map(statistics.counts["box_place"]),
-        ]
-    )
+    figures = [
+        markup.counts_table("Boxes per image", markup.lengths(boxes, per_image)),
+        markup.counts_table("Sizes of boxes", markup.lengths(sizes), of="boxes", note=note),
+        markup.heat_map(statistics.counts["box_place"]),
+    ]
+    yield _figures(figures)
 
 
 def _numbers(report: Report) -> Iterator[Html]:
@@ -292,7 +274,8 @@ def _numbers(report: Report) -> Iterator[Html]:
             note = f"{grouped(histogram.values, 'value')}, {span(number, (histogram.low, histogram.high))}"
             if histogram.not_finite:
                 note += f"; not finite: {number(histogram.not_finite)}"
-            figures.append(counts_table(feature, in_bins(histogram), of="values", note=note))
+            bins = markup.in_bins(histogram)
+            figures.append(markup.counts_table(feature, bins, of="values", note=note))
     yield _figures(figures)
 
 
@@ -329,7 +312,7 @@ def _left_out(report: Report) -> Iterator[Html]:
             (html("<code>{}</code>: {}", reason, text(EXPLANATIONS.get(reason, ""), 200)), count)
             for reason, count in ordered
         ]
-        yield counts_table("Reason", rows, of="number")
+        yield markup.counts_table("Reason", rows, of="number")
         for reason, _ in ordered:
             items = [
                 _dead_letter(*item) for item in report.left_out if item.letter.reason == reason
@@ -358,8 +341,7 @@ def _dead_letter(letter: DeadLetter, thumbnail: thumbnails.Thumbnail | None) -> 
 def _made(report: Report) -> Iterator[Html]:
     manifest = report.manifest
     if report.command:
-        command = text(report.command, _COMMAND)
-        yield html('<pre tabindex="0"><code>{}</code></pre>', command)
+        yield html('<pre tabindex="0"><code>{}</code></pre>', text(report.command, _COMMAND))
     for question in manifest.questions:
         yield html("<p>Accepted with --yes: {}</p>", text(question, _MESSAGE))
     if manifest.roles:

@@ -8,14 +8,8 @@ from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.labels.schema import (
-    BOX_SIDES,
-    CELL_FILES,
-    ENCODED_KEY,
-    Column,
-    ColumnKind,
-    written_key,
-)
+from beam_pipeline.core.labels import schema
+from beam_pipeline.core.labels.schema import Column, ColumnKind, written_key
 from beam_pipeline.core.records.example_view import NO_VALUES, ExampleView
 from beam_pipeline.core.report.markup import Html, grouped, html, joined, rect, text
 from beam_pipeline.core.report.thumbnails import LARGE_SIDE, SIDE, Thumbnail, mask_colour, thumbnail
@@ -24,9 +18,7 @@ MOST_BOXES = 100
 _MOST_IN_LEGEND = 60
 _PIXELATED = 64  # pixels; smaller thumbnails are shown larger
 _ENLARGED = 96  # pixels
-_COLOURS = (
-    *("#ff3b30", "#34c759", "#0a84ff", "#ffcc00", "#ff2dd4", "#00d4d4", "#ff9500", "#b488ff"),
-)
+_COLOURS = ["#ff3b30", "#34c759", "#0a84ff", "#ffcc00", "#ff2dd4", "#00d4d4", "#ff9500", "#b488ff"]
 """Of the first classes; other classes get hues far from each other."""
 _MOST_VALUES = 4
 _MOST_BESIDE = 3  # pictures
@@ -107,11 +99,11 @@ def shown_sample(
                 few = ", ".join(map(_as_text, label[:_MOST_VALUES]))
                 labels.append((key.rpartition("/")[2], few + more * (len(label) > _MOST_VALUES)))
         elif kind is ColumnKind.BOX and len(sides) == 1:  # the first: KITTI has regions to ignore
-            sides = [values(f"{key}/{side}") for side in BOX_SIDES]
-        elif kind in CELL_FILES and kind is not ColumnKind.FILE:
+            sides = [values(f"{key}/{side}") for side in schema.BOX_SIDES]
+        elif kind in schema.CELL_FILES and kind is not ColumnKind.FILE:
             pictures += values(f"{key}/encoded")
     names = [*map(_as_text, values("image/object/class/text")), *[""] * len(sides[0])]
-    image, mask = first(ENCODED_KEY), next(filter(None, map(first, _MASK_KEYS)), b"")
+    image, mask = first(schema.ENCODED_KEY), next(filter(None, map(first, _MASK_KEYS)), b"")
     side = LARGE_SIDE if len(sides[0]) else SIDE
     return ShownSample(
         key=_as_text(first("image/source_id")),
@@ -214,8 +206,8 @@ def _picture(sample: ShownSample, colours: Mapping[str, str]) -> Html:
         left, right = (min(1.0, max(0.0, side)) * small.width for side in (box.xmin, box.xmax))
         top, bottom = (min(1.0, max(0.0, side)) * small.height for side in (box.ymin, box.ymax))
         place = (left, top, max(0.0, right - left), max(0.0, bottom - top))
-        colour = html(' stroke="{}"', colours[box.name])
-        drawn.append(rect("x", place, text(box.name, 40), colour))
+        stroke = html(' stroke="{}"', colours[box.name])
+        drawn.append(rect("x", place, text(box.name, 40), stroke))
     boxes = html(
         '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">{}</svg>',
         *(str(small.width), str(small.height), joined(drawn)),

@@ -70,9 +70,8 @@ def small_image(data: bytes, side: int) -> Image.Image | None:
 
 
 def _is_too_large(image: Image.Image) -> bool:
-    width, height = image.size
     scale = _JPEG_SCALE if isinstance(image, JpegImagePlugin.JpegImageFile) else 1
-    return width * height > _MOST_PIXELS * scale
+    return image.width * image.height > _MOST_PIXELS * scale
 
 
 def _small(image: Image.Image, side: int) -> Image.Image:

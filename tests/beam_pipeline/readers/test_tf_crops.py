@@ -38,7 +38,7 @@ def decoder(
     size: tuple[int, int] = (8, 8), *, channels: int = 3, scaled: bool = False
 ) -> CropDecoder:
     options = PixelOptions(size, channels, exact=not scaled)
-    return CropDecoder(CROP, size, PixelPlan((), "", (), (), "", "", size, options))
+    return CropDecoder(CROP, PixelPlan((), "", (), (), "", "", size, options))
 
 
 def in_window(image: Any, window: Any) -> Any:

@@ -102,4 +102,4 @@ def group(*places: tuple[str, str], different_labels: bool = False) -> duplicate
 
 LEAK = group(("train", "b1"), ("test", "b9"))
 CONTRADICTION = group(("train", "a0"), ("train", "a1"), ("train", "a2"), different_labels=True)
-DUPLICATES = duplicates.Duplicates(6, 5, 2, 1, 1, (LEAK, CONTRADICTION))
+DUPLICATES = duplicates.Duplicates(6, 5, 2, 3, 1, 1, (LEAK, CONTRADICTION))

@@ -241,7 +241,7 @@ def test_a_later_version_is_an_error() -> None:
 def test_a_shard_outside_the_folder_is_an_error(path: str) -> None:
     """What follows a manifest never reads or deletes what is not a file of its folder."""
     assert fault_of(changed(f"{SHARD}.path", path)) == (
-        f"m.json lists {path!r}, which is not a file of its own folder"
+        f"splits.train.shards[0].path is {path!r}, expected the name of a file in its own folder"
     )
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.images.geometry import RESIZE_MODES, ImageChanges
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.preparation import read_header
 from tests.pictures import picture
@@ -151,3 +152,10 @@ def mutated(data: bytes, mutations: list[tuple[int, str, int]]) -> bytes:
         else:
             changed[at:at] = bytes([value])
     return bytes(changed)
+
+
+def to_size(
+    width: int, height: int, mode: str = RESIZE_MODES[0], never_enlarge: bool = True
+) -> ImageChanges:
+    """The changes that give images a size."""
+    return ImageChanges(resize=(width, height), resize_mode=mode, never_enlarge=never_enlarge)

@@ -11,11 +11,12 @@ from PIL import Image, ImageCms, ImageOps
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import header, pillow_codec, preparation
-from beam_pipeline.core.images.geometry import RESIZE_MODES, ImageChanges, Resize, plan_geometry
+from beam_pipeline.core.images.geometry import RESIZE_MODES, ImageChanges, plan_geometry
 
 pytestmark = pytest.mark.readers
 cv2 = pytest.importorskip("cv2", reason="opencv-python-headless is not installed")
 from beam_pipeline.core.images import opencv_codec  # noqa: E402
+from tests.core.images.fixtures import to_size  # noqa: E402
 
 CHANGES = ImageChanges(quality=95, image_codec="opencv")
 Written = tuple[bytes, header.ImageHeader]
@@ -48,7 +49,7 @@ def picture(size: tuple[int, int], mode: str = "RGB") -> Image.Image:
 
 
 def by_both(
-    data: bytes, resize: Resize | None = None, changes: ImageChanges = CHANGES
+    data: bytes, resize: ImageChanges | None = None, changes: ImageChanges = CHANGES
 ) -> tuple[Written, Written]:
     """The image as OpenCV's codec and as Pillow's write it, of equal headers."""
     found: list[Written] = []
@@ -56,7 +57,7 @@ def by_both(
         opened = pillow_codec.open_image(data)
         size = (opened.header.width, opened.header.height)
         geometry = plan_geometry(size, opened.header.orientation, resize)
-        found.append(codec.rewrite(data, opened, geometry, changes))
+        found.append(codec.rewrite(opened, geometry, changes))
     assert found[0][1] == found[1][1] == preparation.read_header(found[0][0])
     return found[0], found[1]
 
@@ -92,7 +93,7 @@ def test_scaled_images_are_as_pillow_scales_them(
 ) -> None:
     """Through every mode, with JPEGs that are decoded to an eighth and to all of their sides."""
     data = saved(picture(size), exif=turned(orientation))
-    ours, pillows = by_both(data, Resize(100, 100, mode))
+    ours, pillows = by_both(data, to_size(100, 100, mode))
     difference = pixels(ours[0]) - pixels(pillows[0])
     assert np.abs(difference).mean() < 1.5
     assert abs(difference.mean()) < 0.3
@@ -138,7 +139,7 @@ ICC = ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB")).tobytes()
 )
 def test_other_images_are_pillows(data: bytes, changes: ImageChanges) -> None:
     """To the byte."""
-    ours, pillows = by_both(data, Resize(20, 20), changes)
+    ours, pillows = by_both(data, to_size(20, 20), changes)
     assert ours == pillows
 
 
@@ -148,7 +149,7 @@ def test_a_jpeg_that_cannot_be_decoded_has_pillows_reason() -> None:
     at = data.index(b"\xff\xc4")
     data[at + 5 : at + 21] = b"\xff" * 16
     with pytest.raises(header.BadImageError, match="decoding fails") as caught:
-        by_both(bytes(data), Resize(20, 20))
+        by_both(bytes(data), to_size(20, 20))
     assert caught.value.reason is Reason.CORRUPT_IMAGE
 
 
@@ -160,7 +161,7 @@ def test_a_jpeg_that_cannot_be_decoded_has_pillows_reason() -> None:
 )
 def test_every_kind_of_jpeg_keeps_its_colours(options: dict[str, Any]) -> None:
     """Progressive ones, those of fewer colour samples, and those stored as RGB."""
-    ours, pillows = by_both(saved(picture((300, 200)), **options), Resize(100, 100))
+    ours, pillows = by_both(saved(picture((300, 200)), **options), to_size(100, 100))
     assert_alike(ours, pillows)
 
 
@@ -177,9 +178,9 @@ def test_a_colour_profile_is_converted_as_pillow_does(orientation: int) -> None:
     """Also where the image is turned afterwards."""
     exif = turned(orientation)
     data = saved(picture((300, 200)), icc_profile=swapped_colours(), exif=exif)
-    ours, pillows = by_both(data, Resize(100, 100))
+    ours, pillows = by_both(data, to_size(100, 100))
     assert_alike(ours, pillows)
-    plain, _ = by_both(saved(picture((300, 200)), exif=exif), Resize(100, 100))
+    plain, _ = by_both(saved(picture((300, 200)), exif=exif), to_size(100, 100))
     assert np.abs(pixels(ours[0]) - pixels(plain[0])[..., [1, 0, 2]]).mean() < 3
 
 
@@ -189,14 +190,14 @@ def test_a_colour_profile_is_converted_as_pillow_does(orientation: int) -> None:
 def test_the_bytes_do_not_depend_on_threads_or_on_ipp() -> None:
     """Another thread of the process may have set OpenCV up differently; its settings stay."""
     data = saved(picture((1200, 800)))
-    first, _ = by_both(data, Resize(100, 100))
+    first, _ = by_both(data, to_size(100, 100))
     threads, ipp = cv2.getNumThreads(), cv2.ipp.useIPP()
     try:
         for number, used in ((1, False), (4, True)):
             cv2.setNumThreads(number)
             cv2.ipp.setUseIPP(used)
             allowed = cv2.ipp.useIPP()
-            assert by_both(data, Resize(100, 100))[0] == first
+            assert by_both(data, to_size(100, 100))[0] == first
             assert cv2.ipp.useIPP() == allowed
     finally:
         cv2.setNumThreads(threads)
@@ -205,6 +206,6 @@ def test_the_bytes_do_not_depend_on_threads_or_on_ipp() -> None:
 
 def test_the_codec_names_opencv_and_what_is_left_to_pillow() -> None:
     """With the kind of processor."""
-    named = preparation.codec_in_use("opencv")
+    named = preparation.codec_here("opencv")
     assert named.startswith(f"OpenCV {cv2.__version__} on ")
-    assert named.endswith(preparation.codec_in_use("pillow"))
+    assert named.endswith(preparation.codec_here("pillow"))

@@ -18,13 +18,13 @@ from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images.geometry import (
     RESIZE_MODES,
     ImageChanges,
-    Resize,
     plan_geometry,
     turned_size,
 )
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.pillow_codec import codec_version, open_image, rewrite, to_srgb
 from beam_pipeline.core.images.preparation import read_header
+from tests.core.images.fixtures import to_size
 from tests.rows import in_rows, raised
 
 KEEP = ImageChanges()
@@ -38,13 +38,13 @@ def saved(image: Image.Image, file_format: str, **options: Any) -> bytes:
 
 
 def rewritten(
-    data: bytes, changes: ImageChanges = KEEP, resize: Resize | None = None
+    data: bytes, changes: ImageChanges = KEEP, resize: ImageChanges | None = None
 ) -> tuple[Image.Image, ImageHeader]:
     """The image that is written, decoded, after a check that its header is what it claims."""
     opened = open_image(data)
     size = (opened.header.width, opened.header.height)
     geometry = plan_geometry(size, opened.header.orientation, resize)
-    written, header = rewrite(data, opened, geometry, changes)
+    written, header = rewrite(opened, geometry, changes)
     assert read_header(written) == header
     image = Image.open(io.BytesIO(written))
     image.load()
@@ -65,7 +65,7 @@ def gradient(size: tuple[int, int], mode: str = "RGB") -> Image.Image:
     st.tuples(st.integers(60, 200), st.integers(60, 200)),
     st.integers(1, 8),
     st.builds(
-        Resize,
+        to_size,
         st.integers(40, 250),
         st.integers(40, 250),
         st.sampled_from(RESIZE_MODES),
@@ -75,7 +75,7 @@ def gradient(size: tuple[int, int], mode: str = "RGB") -> Image.Image:
     st.data(),
 )
 def test_a_mark_is_where_its_box_is(
-    size: tuple[int, int], orientation: int, resize: Resize | None, data: Any
+    size: tuple[int, int], orientation: int, resize: ImageChanges | None, data: Any
 ) -> None:
     """Through every turn and mode: the corners of what is left of a white rectangle, to a pixel or so."""
     left, top = data.draw(st.integers(0, size[0] - 30)), data.draw(st.integers(0, size[1] - 30))
@@ -120,7 +120,7 @@ def test_a_large_jpeg_is_scaled_as_well_as_from_all_its_pixels(mode: str, orient
     exif = Image.Exif()
     exif[0x0112] = orientation
     data = saved(gradient((1203, 803)), "JPEG", exif=exif, quality=95)
-    resize = Resize(60, 50, mode)
+    resize = to_size(60, 50, mode)
     found, header = rewritten(data, ImageChanges(quality=95), resize)
     geometry = plan_geometry((1203, 803), orientation, resize)
     shown = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
@@ -168,8 +168,8 @@ def test_every_kind_of_pixels_in_every_format(tf: Any, image_format: str, mode: 
         image = Image.fromarray(np.asarray(image).astype(np.uint16) * 257)
     data = saved(image, "PNG")
     opened = open_image(data)
-    geometry = plan_geometry((20, 10), 1, Resize(5, 5))
-    written, header = rewrite(data, opened, geometry, ImageChanges(image_format=image_format))
+    geometry = plan_geometry((20, 10), 1, to_size(5, 5))
+    written, header = rewrite(opened, geometry, ImageChanges(image_format=image_format))
     dtype = tf.uint16 if (mode, image_format) == ("I;16", "png") else tf.uint8
     decoded = tf.io.decode_image(written, dtype=dtype, expand_animations=False)
     assert tuple(decoded.shape) == header[1:4]
@@ -247,8 +247,8 @@ def test_a_png_of_16_bits_keeps_them(tf: Any, channels: int) -> None:
     pixels = sixteen(channels)
     data = deep_png(tf, pixels)
     opened = open_image(data)
-    geometry = plan_geometry((30, 20), 1, Resize(10, 10))
-    written, header = rewrite(data, opened, geometry, KEEP)
+    geometry = plan_geometry((30, 20), 1, to_size(10, 10))
+    written, header = rewrite(opened, geometry, KEEP)
     found = tf.io.decode_png(written, dtype=tf.uint16).numpy()
     assert found.shape == (10, 15, channels) == (header.height, header.width, header.channels)
     for channel in range(channels):

@@ -90,11 +90,7 @@ def test_a_digest_is_the_same_always() -> None:
     """XXH3 of 128 bits, big-endian, as the library's own test vector for no bytes has it."""
     assert preparation.digest_of(b"").hex() == "99aa06d3014798d86001c324468d497f"
     assert preparation.digest_of(b"image").hex() == "e9c754bdc1a6ca9114ecfbe942ed47df"
-    assert (
-        len(preparation.digest_of(b"image"))
-        == len(preparation.NO_DIGEST)
-        == preparation.DIGEST_BYTES
-    )
+    assert len(preparation.digest_of(b"image")) == len(header.NO_DIGEST) == header.DIGEST_BYTES
 
 
 # --- codecs ----------------------------------------------------------------------------------
@@ -103,7 +99,7 @@ def test_a_digest_is_the_same_always() -> None:
 def test_only_the_codec_of_the_data_set_may_encode() -> None:
     """An empty one stands for any."""
     preparation.check_codec("")
-    preparation.check_codec(preparation.codec_in_use("pillow"))
+    preparation.check_codec(preparation.codec_here("pillow"))
     with pytest.raises(CodecError, match=r"encoded by Pillow 1, and here by Pillow \d"):
         preparation.check_codec("Pillow 1")
 
@@ -122,8 +118,8 @@ def test_another_library_is_told_from_another_version() -> None:
 
 def test_a_recorded_name_tells_the_library() -> None:
     """Whatever its versions; names of no known library are taken for the default's."""
-    assert preparation.codec_here("Pillow 1, libwebp 2") == preparation.codec_in_use("pillow")
-    assert preparation.codec_here("something else") == preparation.codec_in_use("pillow")
+    assert preparation.codec_here("Pillow 1, libwebp 2") == preparation.codec_here("pillow")
+    assert preparation.codec_here("something else") == preparation.codec_here("pillow")
 
 
 @pytest.mark.skipif(bool(importlib.util.find_spec("cv2")), reason="OpenCV is installed")

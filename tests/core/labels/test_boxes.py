@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.geometry import Affine, Resize, orienting, plan_geometry
+from beam_pipeline.core.images.geometry import Affine, ImageChanges, orienting, plan_geometry
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.boxes import (
@@ -23,6 +23,7 @@ from beam_pipeline.core.labels.boxes import (
     check_boxes,
     move_labels,
 )
+from tests.core.images.fixtures import to_size
 from tests.rows import in_rows, raised
 
 Corners = tuple[float, float, float, float]
@@ -138,22 +139,22 @@ SIDES = st.integers(1, 5000)
 SHARES = st.floats(0, 1)
 
 
-def move_of(size: tuple[int, int], resize: Resize | None, orientation: int = 1) -> Move:
+def move_of(size: tuple[int, int], resize: ImageChanges | None, orientation: int = 1) -> Move:
     geometry = plan_geometry(size, orientation, resize)
     return Move(size, geometry.affine, geometry.size)
 
 
-CROP = move_of((40, 20), Resize(20, 20, "crop"))
+CROP = move_of((40, 20), to_size(20, 20, "crop"))
 
 
 @given(
     st.tuples(SIDES, SIDES),
     st.integers(1, 8),
-    st.builds(Resize, SIDES, SIDES, st.sampled_from(["shortest", "longest", "exact"])),
+    st.builds(to_size, SIDES, SIDES, st.sampled_from(["shortest", "longest", "exact"])),
     st.tuples(SHARES, SHARES, SHARES, SHARES),
 )
 def test_fractions_are_right_to_a_millionth(
-    size: tuple[int, int], orientation: int, resize: Resize, box: Corners
+    size: tuple[int, int], orientation: int, resize: ImageChanges, box: Corners
 ) -> None:
     """Scaling leaves them alone, and turning only turns them: in pixels, and as fractions."""
     move = move_of(size, resize, orientation)
@@ -171,7 +172,7 @@ def test_fractions_are_right_to_a_millionth(
 
 MOVES = {
     "crop": CROP,
-    "pad": move_of((40, 20), Resize(40, 40, "pad")),
+    "pad": move_of((40, 20), to_size(40, 40, "pad")),
     "halve": Move((40, 20), Affine(0.5, 0, 0, 0, 0.5, 0), (20, 10)),
 }
 KNOWN = {
@@ -180,7 +181,7 @@ KNOWN = {
     "ignored": (replace(schema.object_column("ignore/bbox", schema.ColumnKind.BOX), pixels=True),),
     "key points": schema.keypoint_columns(pixels=True),
     "area, corner, tags": (
-        *(AREA, schema.point_column("corner", pixels=True)),
+        *(AREA, schema.object_column("corner", schema.ColumnKind.POINT, pixels=True)),
         schema.Column("tags", schema.ColumnKind.BYTES, "image/tags", repeated=True),
     ),
 }

@@ -94,7 +94,7 @@ def test_its_files_are_known_by_their_names(record_format: RecordFormat) -> None
     assert index or not record_format.indexable
     assert formats.has_jumps(record_format) == (index.endswith("16") and record_format.indexable)
     assert formats.format_of(name).name == record_format.name
-    for matches in (record_format.file_names.fullmatch, formats.is_record_file):
+    for matches in (record_format.file_names.fullmatch, formats.format_of_file):
         assert matches(name)
         assert matches(index) or not record_format.indexable
         for other in (receipt, "manifest.json", "labels.txt", "photo.jpg", f"{name}.bak"):

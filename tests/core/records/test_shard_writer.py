@@ -17,7 +17,8 @@ import google_crc32c
 import pytest
 
 from beam_pipeline.core import dead_letters
-from beam_pipeline.core.images.preparation import NO_DIGEST, PixelFormat, digest_of
+from beam_pipeline.core.images.header import NO_DIGEST
+from beam_pipeline.core.images.preparation import PixelFormat, digest_of
 from beam_pipeline.core.labels import schema
 from beam_pipeline.core.records import example_source, shard_writer, sharding, tfrecord, wire
 from beam_pipeline.core.records.example_view import Example

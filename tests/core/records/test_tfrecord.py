@@ -206,7 +206,7 @@ def test_what_readers_can_do(
 
 
 def _sizes(data: bytes) -> list[int]:
-    return list(tfrecord.record_sizes(io.BytesIO(data), "shard"))
+    return list(tfrecord.TFRecordFormat().sizes(io.BytesIO(data), "shard"))
 
 
 def test_a_line_of_an_index_is_a_records_offset_and_its_size_with_framing() -> None:
@@ -232,7 +232,7 @@ class _Counting(io.BytesIO):
 def test_only_headers_are_read() -> None:
     """Twelve bytes a record, however long it is."""
     file = _Counting(framed_all(b"x" * 10_000, b"y" * 20_000))
-    assert len(list(tfrecord.record_sizes(file, "shard"))) == 2
+    assert len(list(tfrecord.TFRecordFormat().sizes(file, "shard"))) == 2
     assert file.count == 24
 
 
@@ -246,7 +246,7 @@ def test_damaged_data_does_not_matter() -> None:
 @in_rows
 def test_damage_is_placed(data: bytes, message: str) -> None:
     """What is wrong, in which record, and where it begins, whether data are read or not."""
-    for read in (tfrecord.read_records, tfrecord.record_sizes):
+    for read in (tfrecord.read_records, tfrecord.TFRecordFormat().sizes):
         error = raised(DamagedRecordError, lambda read=read: list(read(io.BytesIO(data), "shard")))
         assert str(error) == message
 

@@ -93,7 +93,7 @@ def statistics_of(images: int, boxes: int = 0) -> ImageStatistics:
 
 def repeated(key: str) -> Duplicates:
     """Twenty groups of two images of the same bytes, in two splits."""
-    return Duplicates(99, 40, 20, 20, 0, (group(("test", key), ("train", key)),) * 20)
+    return Duplicates(99, 40, 20, 20, 20, 0, (group(("test", key), ("train", key)),) * 20)
 
 
 def body(page: bytes) -> ElementTree.Element:
