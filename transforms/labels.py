@@ -110,10 +110,7 @@ def _read_rows(parts: Sequence[file_parts.FilePart], labels: FileLabels) -> Iter
     if len(parts) > 1 or parts[0].read_at_once:
         yield step(sum(part.size or _UNKNOWN_BYTES for part in parts), task.run)
         return
-    tally, dead_letters = Tally(), packing.DeadLetterBatch()
-    for rows in task.read(tally, dead_letters):
-        yield Outcome([rows])
-    yield task.outcome((), tally, dead_letters)
+    yield from task.read()
 
 
 def _rows_of(files: packing.ImageBatch, labels: ListedLabels) -> packing.LabelBatch:

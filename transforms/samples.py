@@ -33,7 +33,7 @@ from beam_pipeline.transforms.labels import ROWS, JoinLabelBatches, ReadLabelFil
 from beam_pipeline.transforms.listing import IMAGES, ListImages
 from beam_pipeline.transforms.output import BadSample, public_bad
 from beam_pipeline.work.label_columns import LabelColumns, plain
-from beam_pipeline.work.labels import JoinRows, Labelling
+from beam_pipeline.work.labels import JoinRows, Labelling, row_merger
 from beam_pipeline.work.outcome import DEAD_LETTERS
 from beam_pipeline.work.records import split_of
 
@@ -133,7 +133,7 @@ class ReadLabels(beam.PTransform):
         tables: Paths,
         *,
         layout: str = "table",
-        images: Paths = (),
+        images: Paths | None = None,
         yes: bool = False,
         **options: Any,
     ) -> None:
@@ -195,7 +195,8 @@ class ReadLabels(beam.PTransform):
     @property
     def columns(self) -> LabelColumns:
         """The labels of the rows; the beginnings of the files are read."""
-        return LabelColumns.of_source(self.source)
+        source = self.source
+        return LabelColumns(source.columns, row_merger(source, source.columns), source.numbering)
 
     def expand(self, pipeline: beam.Pipeline) -> LabelRows:
         labels = self.source.labels

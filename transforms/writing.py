@@ -250,7 +250,7 @@ def finish_dataset(
     Returns: the one `CommittedDataset` of a `Plan`; none if the data set is not complete.
     """
     given, sides = dict(reports), dict[str, Any]()
-    if finisher.retries:  # on one machine, each further step costs 20 ms
+    if finisher.request.failures.retries:  # on one machine, each further step costs 20 ms
         summed = {k: given[k] for k in (SHARDS, outcome.DEAD_LETTERS, IMAGES) if k in given}
         sides["totals"] = AsSingleton(sum_totals(summed), default_value=Totals())
         bounded = beam.Map(without_totals).with_output_types(ShardInfo)

@@ -279,7 +279,8 @@ def _nothing_joined(tally: Tally, option: str) -> str:
         of_rows = {Reason.BAD_ROW, Reason.MISSING_IMAGE, Reason.MISSING_FILE} & tally.dead.keys()
         unusable = bool(tally.dead and (of_rows or not unlabelled))
     if unusable:
-        return f"{none} can be written: {_causes(tally.dead, tally, explained=True)}"
+        causes = _causes(tally.dead, tally, explained=True)
+        return f"{none} can be written: {causes}. dead_letters.jsonl lists them all"
     if not tally.label_rows:
         _, message, _, _ = tally.first.get(Reason.UNLABELLED, ("", "", "", 0))
         return (
