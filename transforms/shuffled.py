@@ -26,8 +26,8 @@ from beam_pipeline.core.dataset.plan import Plan, PlanRequest
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
 from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, SampleBatch, pack, unpack
-from beam_pipeline.core.records import formats, shard_writer, sharding
-from beam_pipeline.core.records.example_source import PipelineRecords, marked
+from beam_pipeline.core.records import formats, sharding
+from beam_pipeline.core.records.example_source import PipelineRecords
 from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
 from beam_pipeline.options import ConvertOptions, speaking_of_arguments
@@ -311,17 +311,10 @@ def _size(part: Group) -> tuple[int, int]:
 
 
 def _ranked(
-    part: Group,
-    plan: Plan,
-    sizes: Mapping[int, int],
-    encoding: EncodingOptions,
+    part: Group, plan: Plan, sizes: Mapping[int, int], encoding: EncodingOptions
 ) -> Iterator[tuple[int, bytes]]:
     """Yields (shard, packed references) of a range, by the place of each sample in its whole split."""
-    refs: Sequence[SampleRef] = shard_writer.sort_by_key_hash(
-        (ref for packed in job.unspill_all(part[1]) for ref in unpack(SampleRef, packed)),
-        sharding.KeyHasher(encoding.seed),
-    )
-    refs = marked(encoding.examples, refs)
+    refs = encoding.in_order(job.unspill_all(part[1]))
     number, ranges = part[0], _in_ranges(plan).first_shard
     split = next(name for name, (begin, count) in ranges.items() if number < begin + count)
     before = sum(sizes.get(i, 0) for i in range(ranges[split][0], number))

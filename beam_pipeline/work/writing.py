@@ -119,6 +119,11 @@ class EncodingOptions:
             ),
         )
 
+    def in_order(self, batches: Iterable[bytes]) -> Sequence[SampleRef]:
+        """The samples of a shard, packed in any order, as they are written."""
+        refs = (ref for batch in batches for ref in unpack(SampleRef, batch))
+        return example_source.marked(self.examples, sort_by_key_hash(refs, self.hasher))
+
     @contextmanager
     def maker(
         self,
@@ -308,10 +313,7 @@ def shard_inputs(
       class_ids: class -> id, of its classes at least.
       encoding: the encoding of its examples.
     """
-    refs: Sequence[SampleRef] = sort_by_key_hash(
-        (ref for batch in batches for ref in unpack(SampleRef, batch)), encoding.hasher
-    )
-    refs = example_source.marked(encoding.examples, refs)
+    refs = encoding.in_order(batches)
     return ShardInputs(
         spec=spec,
         refs=refs,
