@@ -103,7 +103,13 @@ class DataSet:
             )
         if description:
             self.class_names[description.uri] = description.names
-            self.keypoints = description.keypoints or self.keypoints
+            shape = description.keypoints
+            if shape and self.keypoints and shape != self.keypoints:
+                raise UsageError(
+                    f"{description.uri}: kpt_shape is {[*shape]}, in another data set of --images "
+                    f"{[*self.keypoints]}; convert the two one by one"
+                )
+            self.keypoints = shape or self.keypoints
         self.pairs += pairs
         self.find_class_files([base], named=bool(description and description.names))
 
