@@ -11,7 +11,7 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core import errors
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.splits import check_strata
-from beam_pipeline.core.labels import join, meeting, schema
+from beam_pipeline.core.labels import join, matching, schema
 from beam_pipeline.core.packing import SampleBatch
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, FolderLabels, ListedLabels
 from beam_pipeline.transforms import listing, planning, writing
@@ -98,8 +98,8 @@ class Dataflow:
         inventoried, in_folders = bool(config.inventory), isinstance(labels, FolderLabels)
         if inventoried:
             level = getattr(labels, "level", None)
-            by_name = meeting.NameDivision(config.buckets, level)
-            division = meeting.KeyDivision(config.inventory_groups) if in_folders else by_name
+            by_name = matching.NameDivision(config.buckets, level)
+            division = matching.KeyDivision(config.inventory_groups) if in_folders else by_name
             reading = listing.read_inventory(config.inventory, source.roots, division)
             images = pipeline | "ReadInventory" >> reading
         else:

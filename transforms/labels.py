@@ -14,7 +14,7 @@ import apache_beam as beam
 from beam_pipeline.core import errors, packing, references
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.labels import join, meeting, schema
+from beam_pipeline.core.labels import join, matching, schema
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels, PartReader
 from beam_pipeline.layouts.named_files import named_files
@@ -187,7 +187,7 @@ def _by_bucket(buckets: int, level: int | None = None) -> beam.PTransform:
 
     They are packed here since `CoGroupByKey` tags its values and then forgets their coder.
     """
-    return stage(Divide(partial(meeting.NameDivision, buckets, level)), PARTS)
+    return stage(Divide(partial(matching.NameDivision, buckets, level)), PARTS)
 
 
 def _files_named(rows: packing.LabelBatch, columns: Sequence[int]) -> packing.LabelBatch:

@@ -159,7 +159,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
             reading=ReadOptions(REMOTE_READS) if uris.is_remote(folder) else ONE_BY_ONE,
             failures=_FAILURES,
         )
-        self._wishes = PlanRequest(
+        self._plan_request = PlanRequest(
             name=name or dataset_name(folder),
             shards=options.shards,
             splits=options.split_names,
@@ -173,7 +173,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
             raise ValueError(
                 f"{self.label}: an unbounded PCollection never ends, so it cannot be shuffled"
             )
-        request, wishes, run = self._request, self._wishes, self._run
+        request, plan_request, run = self._request, self._plan_request, self._run
         prepared = records.pipeline | "PrepareFolder" >> PrepareFolder(
             request=request, run=run, overwrite=self._overwrite
         )
@@ -187,11 +187,11 @@ class WriteToShuffledTFRecord(beam.PTransform):
         plan = (
             (read[TALLY], prepared | "NoRecords" >> empty)
             | "AllTallies" >> beam.Flatten()
-            | "PlanShards" >> plan_shards(Planning(request, wishes, run))
+            | "PlanShards" >> plan_shards(Planning(request, plan_request, run))
         )
         exact = _AssignEqualShards(plan=plan, encoding=request.encoding) if self._exact else None
         finisher = finishing.DatasetFinisher(
-            request=request, max_bad_fraction=wishes.max_bad_fraction, recorded=run["options"]
+            request=request, max_bad_fraction=plan_request.max_bad_fraction, recorded=run["options"]
         )
         written = read["main"] | "WriteDataset" >> WriteDataset(
             plan=plan,
@@ -205,11 +205,11 @@ class WriteToShuffledTFRecord(beam.PTransform):
     @property
     def _run(self) -> dict[str, Any]:
         """The manifest's values that a run must share with an earlier one to keep its shards."""
-        fractions, shards = self._reader.fractions, self._wishes.shards
+        fractions, shards = self._reader.fractions, self._plan_request.shards
         shares = {name: float(share) for name, share in fractions.fractions} if fractions else None
         number = shards.num_shards
         return {
-            "name": self._wishes.name,
+            "name": self._plan_request.name,
             "seed": self._reader.seed,
             "options": {
                 "splits": shares,
@@ -218,7 +218,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
                 "layout": "pipeline",
                 "columns": [{"name": "class", "kind": "class", "feature": "image/class"}],
                 **({"exact_sizes": True} if self._exact else {}),
-                **formats.format_options(self._wishes.record_format),
+                **formats.format_options(self._plan_request.record_format),
             },
             "features": self._reader.features,
         }

@@ -21,7 +21,7 @@ from beam_pipeline.core import errors, packing, references
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
-from beam_pipeline.core.labels import classes, join, meeting, name_pattern, samples, schema
+from beam_pipeline.core.labels import classes, join, matching, name_pattern, samples, schema
 from beam_pipeline.core.listing import cuts, filters
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import layout, named_files
@@ -237,7 +237,7 @@ class _Portions:
 
     def numbers(self, columns: packing.Columns) -> Sequence[int]:
         """The portion of each image or row."""
-        hashes = meeting.NameDivision(1 << 32, self.level).numbers(columns)
+        hashes = matching.NameDivision(1 << 32, self.level).numbers(columns)
         return [(number * 0x9E3779B1 & 0xFFFFFFFF) * self.parts >> 32 for number in hashes]
 
 

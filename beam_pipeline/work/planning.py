@@ -146,13 +146,13 @@ class Planning:
 
     Attributes:
       request: how the shards will be written.
-      wishes: what the plan depends on beside the samples.
+      plan_request: what the plan depends on beside the samples.
       run: the name, seed, options and features, for the note; features of None are learned from records.
       writes: whether the shards will be written, so that the disk of the output folder needs room.
     """
 
     request: writing.WriteRequest
-    wishes: PlanRequest
+    plan_request: PlanRequest
     run: Mapping[str, Any]
     writes: bool = True
 
@@ -166,7 +166,7 @@ class Planning:
             if refusal := self._record_refusal(tally, tally.features):
                 tally.refusals.append(refusal)
             run = {**run, "features": features}
-        plan = make_plan(tally, self.wishes, earlier.kept if earlier else NOTHING_KEPT)
+        plan = make_plan(tally, self.plan_request, earlier.kept if earlier else NOTHING_KEPT)
         plan = dataclasses.replace(plan, features=features)
         run = changes.with_settled(run, plan.settled)
         try:
@@ -190,7 +190,7 @@ class Planning:
         elif not tally.samples.total():
             _, message, *_ = min(tally.first.values())
             fault = f"none of {tally.listed} records can be written: {message}"
-        refusal = too_many_bad(tally, self.wishes.max_bad_fraction)
+        refusal = too_many_bad(tally, self.plan_request.max_bad_fraction)
         return refusal or (errors.Refusal.from_error(errors.SampleError(fault)) if fault else None)
 
     def _check_earlier_run(self, plan: Plan, run: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from pyarrow import parquet
 from beam_pipeline.core import packing
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import Refusal
-from beam_pipeline.core.labels.meeting import KeyDivision
+from beam_pipeline.core.labels.matching import KeyDivision
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
 from beam_pipeline.core.packing import ImageBatch, items_of
 from beam_pipeline.core.references import ImageRef
