@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import importlib
 import logging
 import os
 import shutil
@@ -23,18 +22,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # else an import that most commands do without
     import subprocess
 
-_Change = contextlib.AbstractContextManager[object]
 _Specs = tuple[set[Any], set[Any]]
 
 _NEVER_MS = 7 * 24 * 3600 * 1000  # a week
-_MOST_SPECS = 1024  # kinds of DoFns; a user's program may run other jobs as well
-_DATA_PLANE = "apache_beam.runners.worker.data_plane"
-_SUBPROCESS_SERVER = "apache_beam.utils.subprocess_server"
-_ASK_FOR_IPYTHON = (
-    "apache_beam.utils.interactive_utils",
-    "apache_beam.pipeline",
-    "apache_beam.runners.direct.direct_runner",
-)
 
 engine_processes: list[subprocess.Popen[Any]] = []
 """The processes of engines that Beam has started; they do not hear of Ctrl-C."""
@@ -58,24 +48,23 @@ class Patch:
 
     _lock = threading.Lock()
 
-    def __init__(self, change: Callable[[], _Change]) -> None:
-        """Takes a function that returns the change as a context for one job."""
-        self._change = change
+    def __init__(self, change: Callable[[], Iterator[None]]) -> None:
+        """Takes the change as a function that yields while it lasts."""
+        self._change = contextlib.contextmanager(change)
         self._jobs = 0
-        self._made: _Change = contextlib.nullcontext()
+        self._made = contextlib.ExitStack()
 
     def __enter__(self) -> None:
         with self._lock:
             if not self._jobs:
-                self._made = self._change()
-                self._made.__enter__()
+                self._made.enter_context(self._change())
             self._jobs += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._jobs -= 1
             if not self._jobs:
-                self._made.__exit__(None, None, None)
+                self._made.close()
 
 
 @contextlib.contextmanager
@@ -91,11 +80,9 @@ def applied(patches: Sequence[Patch]) -> Iterator[None]:
 def _set(target: Any, **values: Any) -> Iterator[None]:
     """Sets attributes while the block runs."""
     before = {name: getattr(target, name) for name in values}
-    for name, value in values.items():
-        setattr(target, name, value)
+    vars(target).update(values)
     yield
-    for name, value in before.items():
-        setattr(target, name, value)
+    vars(target).update(before)
 
 
 @contextlib.contextmanager
@@ -113,7 +100,7 @@ def _filtered(keep: Callable[[logging.LogRecord], bool], name: str) -> Iterator[
 
 
 @Patch
-def remembered_dofn_specs() -> _Change:
+def remembered_dofn_specs() -> Iterator[None]:
     """Finds out once for each kind of DoFn whether it has state or timers.
 
     Beam looks through all methods of a DoFn for them some 50 times while it starts a job of ours, which
@@ -129,17 +116,15 @@ def remembered_dofn_specs() -> _Change:
         own = [value for value in vars(dofn).values() if isinstance(value, MethodType)]
         kind = (type(dofn), *(method.__func__ for method in own))
         if kind not in known:
-            if len(known) >= _MOST_SPECS:
-                known.clear()
             known[kind] = find(dofn)
         states, timers = known[kind]
         return set(states), set(timers)
 
-    return _set(userstate, get_dofn_specs=find_once)
+    with _set(userstate, get_dofn_specs=find_once):
+        yield
 
 
 @Patch
-@contextlib.contextmanager
 def shielded_engines() -> Iterator[None]:
     """Keeps Ctrl-C from the engines that Beam starts as processes of their own."""
     import subprocess
@@ -160,7 +145,6 @@ def shielded_engines() -> Iterator[None]:
 
 
 @Patch
-@contextlib.contextmanager
 def noted_folders() -> Iterator[None]:
     """Notes the temporary folders that Beam makes for engines, of which it removes only some.
 
@@ -187,26 +171,30 @@ def _is_no_process_report(record: logging.LogRecord) -> bool:
 
 
 @Patch
-def silent_processes() -> _Change:
+def silent_processes() -> Iterator[None]:
     """Drops Beam's warnings about the normal start and stop of its processes; errors are not dropped.
 
     Beam logs some of them through the root logger, such as "Waiting for grpc channel to be ready" on a
     slow machine, so they are recognised by their module.
     """
-    return _filtered(_is_no_process_report, _SUBPROCESS_SERVER)
+    with _filtered(_is_no_process_report, "apache_beam.utils.subprocess_server"):
+        yield
 
 
 @Patch
-@contextlib.contextmanager
 def as_in_a_script() -> Iterator[None]:
     """Lets Beam take a notebook for a script.
 
     In IPython, Beam imports its interactive runner for every transform that is applied, to label it with
     the cell. The import fails without pandas and with pandas 3, and a conversion does not use it.
     """
+    from apache_beam import pipeline
+    from apache_beam.runners.direct import direct_runner
+    from apache_beam.utils import interactive_utils
+
     with contextlib.ExitStack() as stack:
-        for name in _ASK_FOR_IPYTHON:
-            stack.enter_context(_set(importlib.import_module(name), is_in_ipython=bool))
+        for module in (interactive_utils, pipeline, direct_runner):
+            stack.enter_context(_set(module, is_in_ipython=bool))
         yield
 
 
@@ -223,7 +211,6 @@ EVERY_ENGINE = (
 
 
 @Patch
-@contextlib.contextmanager
 def whole_elements() -> Iterator[None]:
     """Keeps Beam's own engine from reading halves of elements, and its threads from a missing lock.
 
@@ -244,7 +231,7 @@ def whole_elements() -> Iterator[None]:
 
 
 @Patch
-def unsampled_states() -> _Change:
+def unsampled_states() -> Iterator[None]:
     """Starts no thread that samples which step of a bundle is running; no command shows its figures.
 
     The end of a bundle waits for that thread, which sleeps for up to a sixth of the bundle's time.
@@ -252,21 +239,17 @@ def unsampled_states() -> _Change:
     from apache_beam.runners.worker.statesampler import statesampler_impl
 
     if not hasattr(statesampler_impl, "threading"):  # it is not compiled, and samples nothing
-        return contextlib.nullcontext()
+        yield
+        return
     unstarted = SimpleNamespace(start=bool, join=bool)
-    return _set(statesampler_impl, threading=SimpleNamespace(Thread=lambda target: unstarted))
+    with _set(statesampler_impl, threading=SimpleNamespace(Thread=lambda target: unstarted)):
+        yield
 
 
 # --- Flink ----------------------------------------------------------------------------------------
 
 
-def _is_not_raised(record: logging.LogRecord) -> bool:
-    """False for Beam's logs of a failure that it also raises, or of the end of a connection."""
-    return record.module not in ("portable_runner", "data_plane")
-
-
 @Patch
-@contextlib.contextmanager
 def silent_connections() -> Iterator[None]:
     """Passes over connections that end: workers in this process are threads, and Flink hangs up on them.
 
@@ -283,7 +266,13 @@ def silent_connections() -> Iterator[None]:
         if not closed and not isinstance(error, grpc.RpcError):
             hook(raised)
 
-    with _filtered(_is_not_raised, _DATA_PLANE), _set(threading, excepthook=pass_over):
+    def is_not_raised(record: logging.LogRecord) -> bool:
+        return record.module not in ("portable_runner", "data_plane")
+
+    with (
+        _filtered(is_not_raised, "apache_beam.runners.worker.data_plane"),
+        _set(threading, excepthook=pass_over),
+    ):
         yield
 
 
@@ -291,10 +280,9 @@ def silent_connections() -> Iterator[None]:
 
 
 @Patch
-@contextlib.contextmanager
 def silent_submission() -> Iterator[None]:
     """Drops Beam's logs of errors that it also raises, and its warnings about wheels."""
-    client, stager = "dataflow.internal.apiclient", "portability.stager"
-    loggers = [logging.getLogger(f"apache_beam.runners.{name}") for name in (client, stager)]
-    with _set(loggers[0], disabled=True), _set(loggers[1], disabled=True):
+    runners = logging.getLogger("apache_beam.runners")
+    client = runners.getChild("dataflow.internal.apiclient")
+    with _set(client, disabled=True), _set(runners.getChild("portability.stager"), disabled=True):
         yield

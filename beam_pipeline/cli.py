@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import re
 import shlex
 import sys
 from collections.abc import Collection, Sequence
@@ -20,6 +21,7 @@ EXIT_UNREAD = 141
 EXIT_OUTAGE = 75
 """Storage or an engine did not answer for minutes: the same command may succeed later (EX_TEMPFAIL of sysexits.h)."""
 _WIDEST_HELP = 100  # columns; prose in longer lines is hard to read
+_NAME = re.compile("(?<=^--)[^=]+")  # of an option: of `--num-shards=4-a` without the value
 _COMPLETING = "_ARGCOMPLETE"
 """A variable that shells set while a person presses the tabulator."""
 
@@ -76,14 +78,14 @@ def _run(argv: list[str]) -> bool:
     if not argv:
         complain(*_SHORT_HELP.split("\n"))
         raise SystemExit(EXIT_USAGE)
-    argv = [_with_underscores(token) for token in argv]
+    argv = [_NAME.sub(lambda name: name[0].replace("-", "_"), token) for token in argv]
     if whole := _with_images_named(argv):
         raise errors.UsageError(f"--images names the images: {whole}")
     if "--show_roles" in argv:  # which writes nothing
         argv = [*argv, "--output="]
     loaded = next((token for token in argv if not token.startswith("-")), "")
-    every = argv[-2:] == ["--help", "all"]
-    arguments, unknown = _parser({loaded}, every=every).parse_known_args(argv)
+    parser = _parser({loaded}, every=argv[-2:] == ["--help", "all"])
+    arguments, unknown = parser.parse_known_args(argv)
     command = load_command(arguments.command)
     if not command.takes_beam_options:
         refuse_unknown(unknown, ())
@@ -104,13 +106,6 @@ def _with_images_named(argv: Sequence[str]) -> str:
     return shlex.join([PROGRAM, command, "--images", *paths, *rest[len(paths) :], *output])
 
 
-def _with_underscores(token: str) -> str:
-    """`--num-shards=4-a` as `--num_shards=4-a`; the value stays."""
-    name, equals, value = token.partition("=")
-    is_option = token.startswith("--") and len(token) > 2
-    return f"--{name[2:].replace('-', '_')}{equals}{value}" if is_option else token
-
-
 class _Parser(argparse.ArgumentParser):
     """Words its errors as the rest of the program does."""
 
@@ -129,10 +124,9 @@ class _HelpFormatter(argparse.HelpFormatter):
         self._width = min(self._width, _WIDEST_HELP)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
         return "\n".join(
-            line
-            if line.startswith("  ")
-            else super(_HelpFormatter, self)._fill_text(line, width, indent)
+            line if line.startswith("  ") else fill(line, width, indent)
             for line in text.splitlines()
         )
 
@@ -148,11 +142,8 @@ def _parser(
     """
     lines = ["Turns images and their labels into shuffled, sharded TFRecords."]
     for heading, commands in GROUPS.items():
-        lines += [
-            "",
-            f"{heading}:",
-            *(f"  {name:<10}{text}" for name, (_, text) in commands.items()),
-        ]
+        entries = [f"  {name:<10}{text}" for name, (_, text) in commands.items()]
+        lines += ["", f"{heading}:", *entries]
     parser = _Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} COMMAND [OPTION...]",

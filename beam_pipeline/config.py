@@ -195,13 +195,10 @@ class ConvertConfig:
         return max(join.buckets_for(self.label_bytes), self.inventory_groups)
 
     @property
-    def _table_rows(self) -> int:
-        return (self.label_bytes or 0) // TABLE_ROW if self.source.tables else 0
-
-    @property
     def expected_rows(self) -> int:
         """About how many rows the inventories have, or else the tables; 0 if unknown."""
-        return self.inventory_rows or self._table_rows
+        of_tables = self.label_bytes if self.source.tables else None
+        return self.inventory_rows or (of_tables or 0) // TABLE_ROW
 
     @property
     def expected_work(self) -> Work | None:
@@ -213,7 +210,7 @@ class ConvertConfig:
         splits = self.options.splits.split_names or (references.DEFAULT_SPLIT,)
         shards = sum(wanted.count_for(split, size // len(splits)) for split in splits)
         encode_s = USUAL_ENCODE_S if self.changes.encodes else 0.0
-        return Work(samples, size, 0, samples, bool(self._table_rows), shards, encode_s=encode_s)
+        return Work(samples, size, 0, samples, bool(self.source.tables), shards, encode_s=encode_s)
 
     @property
     def sample_filter(self) -> classes.SampleFilters | None:
@@ -352,7 +349,7 @@ class ConvertConfig:
         examples = self.source.examples
         colours = examples.mask_colours if isinstance(examples, LabelledImages) else ()
         given = {
-            "splits_from": LABEL_FILES if splits.by_label_file else "",
+            "splits_from": LABEL_FILES if splits.splits == LABEL_FILES else "",
             **self.options.samples.given,
             "split_by": splits.split_by,
             "stratify": splits.stratify,

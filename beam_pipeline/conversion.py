@@ -26,16 +26,9 @@ from beam_pipeline.layouts.layout import ContainerLabels, Source
 from beam_pipeline.options import TABLE_IN_MEMORY, ConvertOptions, speaking_of_arguments
 from beam_pipeline.startup import importing_beam
 from beam_pipeline.work import job, records
-from beam_pipeline.work.output_folder import (
-    delete_in_incomplete,
-    prepare_output,
-    unpacking_folder,
-)
-
-SAMPLES_LAYOUT = "python"
+from beam_pipeline.work.output_folder import delete_in_incomplete, prepare_output, unpacking_folder
 
 _PREFIX = "beam-tfrecord-"
-_IN_MEMORY = "<a table in memory>"
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -78,17 +71,16 @@ def convert(
     """
     with speaking_of_arguments(), contextlib.ExitStack() as stack:
         typed = {**options, "images": images, "labels": labels, "output": output}
-        rows = _rows(labels)
+        beam_argv = [beam_options] if isinstance(beam_options, str) else list(beam_options)
+        rows, reported = _rows(labels), {}
         if rows is not None:
-            typed["labels"] = _table_paths(rows, beam_options, stack)
-        reported = {} if rows is None else {"labels": (_IN_MEMORY,)}
-        config = checked_config(
-            ConvertOptions.of_python(typed), shows=progress, shown_inputs=reported
-        )
+            typed["labels"] = stack.enter_context(_table_file(rows, beam_argv))
+            reported["labels"] = ("<a table in memory>",)
+        converted = ConvertOptions.of_python(typed)
+        config = checked_config(converted, shows=progress, shown_inputs=reported)
         with importing_beam(lean=False):
             from beam_pipeline.launch import Run, beam_parser
 
-        beam_argv = [beam_options] if isinstance(beam_options, str) else list(beam_options)
         unknown = beam_parser(beam_argv).parse_known_args(beam_argv)[1] if beam_argv else []
         if unknown:
             raise UsageError(f"beam_options: Apache Beam does not know {unknown[0]}")
@@ -159,15 +151,15 @@ def convert_samples(
                 if uris.is_remote(folder)
                 else contextlib.nullcontext(unpacking_folder(folder))
             ) as spool_folder:
-                given = samples() if callable(samples) else samples
                 with records.sample_spool(spool_folder) as add:
-                    schema = _spooled(_numbered(given, key, split), add, class_names)
+                    given = samples() if callable(samples) else samples
+                    schema = _spool(given, add, key, split, class_names)
                 index = os.path.join(spool_folder, "samples.index")
                 labels = ContainerLabels(records.SpoolReader(), (index,))
                 examples = example_source.SerializedExamples(described=schema.features)
                 config = ConvertConfig(
                     options=options,
-                    source=Source(SAMPLES_LAYOUT, (), labels, examples, numbering=numbering),
+                    source=Source("python", (), labels, examples, numbering=numbering),
                     output=folder,
                     name=name or dataset_name(folder),
                     made_by="beam_pipeline.convert_samples(...)",
@@ -182,30 +174,17 @@ def convert_samples(
     return Dataset.open(folder)
 
 
-def _spooled(
-    samples: Iterable[tuple[str, str, Sample]], add: Callable[..., None], class_names: Sequence[str]
-) -> feature_values.FeatureSchema:
-    """Encodes samples and adds them to a spool; returns what features they have."""
-    schema = feature_values.FeatureSchema()
-    for key, split, sample in samples:
-        with _naming_sample(schema.samples):
-            classes = records.named_classes(sample.get(records.CLASS_ID), class_names)
-            example = schema.encode(sample)
-        add(key, split, classes, example)
-    if not schema.samples:
-        raise UsageError("samples gave not one sample, so there is nothing to write")
-    return schema
-
-
-def _numbered(
+def _spool(
     samples: Iterable[Sample],
+    add: Callable[..., None],
     key: str | Callable[[Sample], str] | None,
     split: str | Callable[[Sample], str],
-) -> Iterator[tuple[str, str, Sample]]:
-    """Gives each sample its key, which must be unique, and its split."""
-    taken: set[str] = set()
+    class_names: Sequence[str],
+) -> feature_values.FeatureSchema:
+    """Adds samples, encoded, to a spool, each with its split and a key of its own; returns what features they have."""
+    schema, taken = feature_values.FeatureSchema(), set[str]()
     for number, sample in enumerate(samples):
-        with _naming_sample(number):
+        try:
             if not isinstance(sample, Mapping):
                 raise SampleError(f"a {type(sample).__qualname__}, expected a dict of features")
             own = str(number)
@@ -217,44 +196,33 @@ def _numbered(
                     )
                 taken.add(own)
             name = records.split_of(sample, split, sample)
-        yield own, name, sample
-
-
-@contextlib.contextmanager
-def _naming_sample(number: int) -> Iterator[None]:
-    """Names the sample in errors."""
-    try:
-        yield
-    except SampleError as error:
-        raise SampleError(f"sample {number}: {error}") from error
-
-
-# --- arguments ------------------------------------------------------------------------------------
-
-
-def _described(value: Any) -> str:
-    return f"a {type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")
+            classes = records.named_classes(sample.get(records.CLASS_ID), class_names)
+            example = schema.encode(sample)
+        except SampleError as error:
+            raise SampleError(f"sample {number}: {error}") from error
+        add(own, name, classes, example)
+    if not schema.samples:
+        raise UsageError("samples gave not one sample, so there is nothing to write")
+    return schema
 
 
 # --- labels in memory -----------------------------------------------------------------------------
 
 
-def _table_paths(
-    rows: Iterable[Sample], beam_options: Sequence[str], stack: contextlib.ExitStack
-) -> tuple[str, ...]:
-    """A label file with the rows of a table, gone when the stack is closed."""
-    if any(option.startswith("--runner") for option in beam_options):
+@contextlib.contextmanager
+def _table_file(rows: Iterable[Sample], beam_argv: Sequence[str]) -> Iterator[str]:
+    """A label file with the rows of a table, which exists while the block runs."""
+    if any(option.startswith("--runner") for option in beam_argv):
         raise UsageError(
             "labels is a table in this process, which an engine's workers may not see; write it to a "
             "file that they can read, and give its path"
         )
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX))
-    path = os.path.join(folder, TABLE_IN_MEMORY)
-    with open(path, "w", encoding="utf-8") as file:
-        for row in rows:
-            plain = {str(name): _plain(value) for name, value in row.items()}
-            file.write(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
-    return (path,)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
+        path = os.path.join(folder, TABLE_IN_MEMORY)
+        with open(path, "w", encoding="utf-8") as file:
+            for row in rows:
+                file.write(json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) + "\n")
+        yield path
 
 
 def _rows(labels: Any) -> Iterable[Sample] | None:
@@ -294,6 +262,8 @@ def _plain(value: Any) -> Any:
         return None
     if hasattr(value, "isoformat"):
         return value.isoformat()
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
     raise UsageError(
-        f"labels contains {_described(value)}, expected texts, numbers, booleans, dates or lists of them"
+        f"labels contains a {kind.removeprefix('builtins.')}, expected texts, numbers, booleans, dates or lists "
+        "of them"
     )

@@ -28,7 +28,6 @@ from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.schema import written_key
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
-from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.storage import files
 
 _SHOWN_CLASSES = 10
@@ -95,7 +94,7 @@ def _joined_features(first: Dataset, second: Dataset) -> Mapping[str, FeatureEnt
 
     described = (  # all but features, by names of options
         {
-            "record_format": repr(part.record_format),
+            "record_format": repr(part.manifest.record_format),
             "classes": {name: i for i, name in part.classes.items()},
             "image_encoding": part.manifest.options.image_encoding,
             "renamed": dict(part.manifest.renames),
@@ -220,16 +219,6 @@ class Dataset:
         yield from read_dead_letters(self.path)
 
     @property
-    def record_format(self) -> RecordFormat:
-        """The format of the shards."""
-        return self.manifest.record_format
-
-    @property
-    def bare_pixels(self) -> bool:
-        """Tells whether images are stored as bare pixels rather than as image files."""
-        return self.manifest.bare_pixels
-
-    @property
     def image_formats(self) -> frozenset[str]:
         """The formats of all images, such as "jpeg"; none where they were not counted."""
         images = self.manifest.images
@@ -258,9 +247,8 @@ class Dataset:
         return [shard for term in split.split("+") for shard in self._shards_of(term.strip())]
 
     def _shards_of(self, term: str) -> list[Shard]:
-        term_parts = _SLICE.fullmatch(term)
-        name = term_parts[1] if term_parts else term
-        splits = self.manifest.splits
+        bounds, splits = _SLICE.fullmatch(term), self.manifest.splits
+        name = bounds[1] if bounds else term
         if name not in splits:
             close = SPLIT_NAMES.get(name.lower())
             hint = f"did you mean {close!r}? " if close in splits else ""
@@ -269,12 +257,12 @@ class Dataset:
             Shard(files.join(self.path, entry.path), entry.examples, entry.bytes, entry.crc32c)
             for entry in splits[name].shards
         ]
-        if not term_parts:
+        if not bounds:
             return shards
         total = sum(shard.examples for shard in shards)
         first, last = (
             round(float(bound[:-1]) * total / 100) if bound.endswith("%") else int(bound)
-            for bound in (term_parts[2] or "0", term_parts[3] or str(total))
+            for bound in (bounds[2] or "0", bounds[3] or str(total))
         )
         return list(cut(shards, range(total)[first:last]))
 
@@ -300,9 +288,9 @@ class Dataset:
             f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
             for value, name in ((self.path, "folder"), *self._rows())
         )
+        cells = ((row.subject, row.values, row.role) for row in self.roles)
         roles = "".join(
-            f"<tr><td>{'</td><td>'.join(map(html.escape, cells))}</td></tr>"
-            for cells in ((row.subject, row.values, row.role) for row in self.roles)
+            f"<tr><td>{'</td><td>'.join(map(html.escape, row))}</td></tr>" for row in cells
         )
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         return f"<table>{rows}</table>" + (f"<table>{roles}</table>" if roles else "") + notes

@@ -15,15 +15,7 @@ from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.names import LABELS_NAME, MANIFEST_NAME, dataset_name
 from beam_pipeline.core.dataset.plausibility import FOLDER_NAMES, LabelChecks
 from beam_pipeline.core.errors import ConversionError, UsageError
-from beam_pipeline.core.labels import schema
-from beam_pipeline.core.labels.classes import (
-    Classes,
-    ClassNumbering,
-    Exclusion,
-    KnownClasses,
-    parse_class_list,
-    parse_class_manifest,
-)
+from beam_pipeline.core.labels import classes, schema
 from beam_pipeline.core.labels.further_columns import resize_questions
 from beam_pipeline.core.labels.samples import Crops, KeepUnlabelled, WithoutObjects
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, split_paths
@@ -33,23 +25,20 @@ from beam_pipeline.core.records import example_source, features
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import label_files, opening, paths, table
-from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, FolderLabels, Labels, Source
+from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, FolderLabels, Source
 from beam_pipeline.layouts.roles import understanding
 from beam_pipeline.layouts.tree import subfolders
 from beam_pipeline.options import ConvertOptions
+from beam_pipeline.options.group import LABEL_FILES
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import say
 from beam_pipeline.work.labels import read_exclusion
 from beam_pipeline.work.output_folder import read_earlier, without_options
 from beam_pipeline.work.receipts import EarlierDataSet, without_receipt
 
-_STANDARD_INPUT = "standard input"
 _INVENTORIES_ASKED = 32  # for their sizes
 _DERIVED = ("features.", "columns ")
 """Recorded values that follow from options and label files."""
-
-THE_LABEL = "label"
-"""The name of the label in --features, whatever its column is called."""
 
 
 def checked_config(
@@ -94,26 +83,29 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
     """
     folder = output_folder(options.output.output)
     source, why = opening.open_source(options.inputs.layout, options.source)
-    if options.splits.by_label_file:
+    if options.splits.splits == LABEL_FILES:
         source = table.with_splits_of_files(source)
     source, known = _with_known_classes(source, options)
     source = _with_unlabelled(source, options.labels.unlabelled)
     crops = _crops(source, options) if options.samples.crop_boxes else None
-    keep = _keep_unlabelled(source) if options.labels.unlabelled == "keep" else None
+    keep = KeepUnlabelled.of(source.columns) if options.labels.unlabelled == "keep" else None
     if crops:
         source = _with_columns(source, crops.cropped, rows=True)
     if keep:
         source = _with_columns(source, keep.columns)
     inventory = tuple(paths.label_files(options.inputs.inventory, "--inventory"))
+    asked = inventory[:: -(-len(inventory) // _INVENTORIES_ASKED) or 1]
+    sizes = _sizes(source.labels.files if isinstance(source.labels, FileLabels) else ())
     config = ConvertConfig(
         options=options,
         source=source,
         output=folder,
         name=options.output.name or dataset_name(folder),
         inventory=inventory,
-        inventory_rows=_inventory_rows(inventory),
+        # Of many, some represent all, as each size is a request.
+        inventory_rows=rows_in(_sizes(asked)) * len(inventory) // max(1, len(asked)),
         renames=resolve_renames(options.output.features, source.columns),
-        label_bytes=_label_bytes(source.labels),
+        label_bytes=sum(sizes.values()) if sizes else None,
         unlabelled=keep,
         crops=crops,
         known=known,
@@ -123,7 +115,7 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
     return (_with_reuse(config) if options.output.reuse else config), why
 
 
-def _exclusion(path: str) -> Exclusion | None:
+def _exclusion(path: str) -> classes.Exclusion | None:
     """The keys that a file, or standard input, lists.
 
     Raises:
@@ -131,7 +123,7 @@ def _exclusion(path: str) -> Exclusion | None:
     """
     if not path:
         return None
-    uri = _STANDARD_INPUT if path == "-" else files.canonical(path)
+    uri = "standard input" if path == "-" else files.canonical(path)
     with files.naming(f"--exclude {path}", UsageError):
         data = sys.stdin.buffer.read() if path == "-" else files.read_bytes(uri)
     return read_exclusion(data, uri)
@@ -141,38 +133,31 @@ def _with_unlabelled(source: Source, choice: str) -> Source:
     """The source with what images without a label row represent.
 
     Raises:
-      UsageError: they are to be without objects, but labels are not of objects.
+      UsageError: the labels of this layout do not allow the choice.
     """
     labels, columns = source.labels, source.columns
-    if choice == "empty" and not (_has_boxes(source) and isinstance(labels, FileLabels)):
+    if choice == "keep" and isinstance(labels, ContainerLabels):
+        raise UsageError(
+            f"--unlabelled keep means nothing for the layout {source.layout}: its images are in the "
+            "same files as their labels; leave it out"
+        )
+    if choice == "empty" and not (_has_boxes(columns) and isinstance(labels, FileLabels)):
         raise UsageError(
             f"--unlabelled empty means nothing for the layout {source.layout}, whose labels are not objects "
             "in label files; expected drop or keep"
         )
     if choice == "auto" or not isinstance(labels, FileLabels):
         return source
-    unnamed: Any = None
-    if choice == "empty" and isinstance(labels.reader, label_files.LabelFileReader):
-        unnamed = labels.reader
-    elif choice == "empty":
+    unnamed: Any = labels.reader if choice == "empty" else None
+    if choice == "empty" and not isinstance(unnamed, label_files.LabelFileReader):
         unnamed = WithoutObjects(tuple(() if column.repeated else None for column in columns))
         optional = (replace(c, required=c.required and c.repeated) for c in columns)
         source = _with_columns(source, tuple(optional))
     return replace(source, labels=replace(labels, unnamed=unnamed))
 
 
-def _keep_unlabelled(source: Source) -> KeepUnlabelled:
-    """The rule for images without labels. Raises UsageError if there can be none."""
-    if isinstance(source.labels, ContainerLabels):
-        raise UsageError(
-            f"--unlabelled keep means nothing for the layout {source.layout}: its images are in the "
-            "same files as their labels; leave it out"
-        )
-    return KeepUnlabelled.of(source.columns)
-
-
-def _has_boxes(source: Source) -> bool:
-    return any(column.kind is schema.ColumnKind.BOX for column in source.columns)
+def _has_boxes(columns: Iterable[schema.Column]) -> bool:
+    return any(column.kind is schema.ColumnKind.BOX for column in columns)
 
 
 def _has_masks(source: Source) -> bool:
@@ -181,7 +166,7 @@ def _has_masks(source: Source) -> bool:
 
 def _crops(source: Source, options: ConvertOptions) -> Crops:
     """The rule that makes a sample of each object. Raises UsageError if there can be none."""
-    if not _has_boxes(source):
+    if not _has_boxes(source.columns):
         raise UsageError(
             f"--crop_boxes needs boxes, and the labels of the layout {source.layout} have none; leave it out"
         )
@@ -218,7 +203,7 @@ def _questions(source: Source, options: ConvertOptions) -> tuple[Question, ...]:
     """What is not safe to assume of the labels, and of the changes to the images beside them."""
     moved: Iterable[Question] = ()
     if options.images.resize is not None:
-        answered = bool(source.tables) and not _has_boxes(source)
+        answered = bool(source.tables) and not _has_boxes(source.columns)
         moved = resize_questions(source.columns, options.labels.columns, answered=answered)
     return (*source.questions, *moved)
 
@@ -247,7 +232,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         above_roots=above.pop() if len(above) == 1 and names <= SPLIT_NAMES.keys() else "",
     )
     index = schema.class_column(source.columns)
-    if index is None or _has_boxes(source) or source.numbering.known:
+    if index is None or _has_boxes(source.columns) or source.numbering.known:
         return checks
     if isinstance(source.labels, FolderLabels):
         return replace(checks, where="names of images" if source.labels.names else FOLDER_NAMES)
@@ -269,7 +254,7 @@ def _split_folders(source: Source) -> tuple[str, ...]:
 
 def _with_known_classes(
     source: Source, options: ConvertOptions
-) -> tuple[Source, KnownClasses | None]:
+) -> tuple[Source, classes.KnownClasses | None]:
     """The source with the ids that --classes gives its classes.
 
     Raises:
@@ -283,17 +268,17 @@ def _with_known_classes(
         raise UsageError(
             f"--classes means nothing for these labels of the layout {source.layout}: none is a class"
         )
-    classes, note = read_classes(typed, source.columns, options.labels.label_base)
-    numbering = ClassNumbering(classes[0][1], known=classes)
+    listed, note = read_classes(typed, source.columns, options.labels.label_base)
+    numbering = classes.ClassNumbering(listed[0][1], known=listed)
     source = replace(source, numbering=numbering, notes=(*source.notes, note))
     if column is None:  # of masks, which are not opened: the names of their ids
         return source, None
-    return source, KnownClasses(tuple(name for name, _ in classes), column, typed)
+    return source, classes.KnownClasses(tuple(name for name, _ in listed), column, typed)
 
 
 def read_classes(
     path: str, columns: Sequence[schema.Column], base: int | None = None
-) -> tuple[Classes, str]:
+) -> tuple[classes.Classes, str]:
     """Reads the classes that --classes names.
 
     A `labels.txt` beside the manifest of its data set is read from that manifest, which tells whether
@@ -321,17 +306,17 @@ def read_classes(
     source, data = manifest, _read(manifest, path, required=not is_list) if manifest else None
     if data is None:
         source, data = uri, _read(uri, path, required=True)
-        objects = any(column.kind is schema.ColumnKind.BOX for column in columns)
-        classes = parse_class_list(data or b"", uri, int(objects) if base is None else base)
+        first = int(_has_boxes(columns)) if base is None else base
+        listed = classes.parse_class_list(data or b"", uri, first)
     elif base is not None:
         raise UsageError(
             f"--label_base means nothing with --classes {path}: {manifest} has the ids"
         )
     else:
-        classes = parse_class_manifest(data, manifest)
-    names = enumerated([f"{i} {name}" for name, i in classes], 5)
-    classes_are = f"{counted(len(classes), 'class/classes')} and their ids are those of"
-    return classes, f"{classes_are} {source}: {names}"
+        listed = classes.parse_class_manifest(data, manifest)
+    names = enumerated([f"{i} {name}" for name, i in listed], 5)
+    count = counted(len(listed), "class/classes")
+    return listed, f"{count} and their ids are those of {source}: {names}"
 
 
 def _read(uri: str, typed: str, *, required: bool) -> bytes | None:
@@ -340,18 +325,6 @@ def _read(uri: str, typed: str, *, required: bool) -> bytes | None:
     if data is None and required:
         raise UsageError(f"--classes {typed}: no file {uri}")
     return data
-
-
-def _label_bytes(labels: Labels) -> int | None:
-    """Total size of label files that are known by name; None where it cannot be read."""
-    sizes = _sizes(labels.files) if isinstance(labels, FileLabels) else {}
-    return sum(sizes.values()) if sizes else None
-
-
-def _inventory_rows(inventory: Sequence[str]) -> int:
-    """About how many rows inventories have, 0 if unknown; of many, some represent all, as each size is a request."""
-    asked = inventory[:: -(-len(inventory) // _INVENTORIES_ASKED) or 1]
-    return rows_in(_sizes(asked)) * len(inventory) // max(1, len(asked))
 
 
 def _sizes(uris: Iterable[str]) -> dict[str, int]:
@@ -387,13 +360,13 @@ def resolve_renames(wanted: Mapping[str, str], columns: Sequence[schema.Column])
       UsageError: the feature does not exist, or nothing would contain the image or the label.
     """
     standard = features.feature_kinds(columns)
-    by_name = {column.name: column.feature_keys[0] for column in columns if column.feature}
     index = schema.class_column(columns)
     label = columns[index].feature_keys[0] if index is not None else "image/label"
-    by_name.setdefault(THE_LABEL, label)
+    by_name = {column.name: column.feature_keys[0] for column in columns if column.feature}
+    known = {"label": label, **by_name, **{key: key for key in standard}}
     renames = {}
     for written, source in wanted.items():
-        key = source if source in standard else by_name.get(source, "")
+        key = known.get(source, "")
         if key not in standard:
             raise UsageError(
                 f"--features {written}={source}: there is no feature or column {source!r}; the features "
@@ -479,6 +452,5 @@ def _opened(folder: str, config: ConvertConfig) -> EarlierDataSet:
             f"--reuse {folder}: {len(missing)} of {len(run.shard_plan.specs)} shards lack a receipt (the first is "
             f"{missing[0]}), so it cannot be told what they were made of; leave --reuse out"
         )
-    classes = () if config.known else run.classes
-    encoding = config.encoding
-    return EarlierDataSet(folder, run.shard_plan, classes, encoding.seed, encoding.by_image)
+    kept, encoding = () if config.known else run.classes, config.encoding
+    return EarlierDataSet(folder, run.shard_plan, kept, encoding.seed, encoding.by_image)

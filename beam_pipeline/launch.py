@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn
 
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -30,7 +31,6 @@ from beam_pipeline.engines.base import Build, engine_for, import_engine
 from beam_pipeline.storage import files
 from beam_pipeline.work import output_folder
 from beam_pipeline.work.job import claimed
-from beam_pipeline.work.output_folder import noted_refusal
 from beam_pipeline.work.writer_process import FEW_SAMPLES, cores, expect, writer_processes
 
 _INTERRUPTED_EARLY = "interrupted before the job began. The same command starts again"
@@ -45,18 +45,18 @@ def beam_parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
     Raises:
       UsageError: Beam refuses a value; so does the parser.
     """
+
+    def refuse_value(message: str) -> NoReturn:
+        raise UsageError(f"Apache Beam: {message}")
+
     parsers: list[argparse.ArgumentParser] = []
     PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append)
     (parser,) = parsers
-    parser.error = _refuse_value  # type: ignore[method-assign]  # Beam's would print all of its options
+    parser.error = refuse_value  # type: ignore[method-assign]  # Beam's would print all of its options
     if not argv:
         return parser
     import_engine(parser.parse_known_args(argv)[0].runner)
     return beam_parser()
-
-
-def _refuse_value(message: str) -> NoReturn:
-    raise UsageError(f"Apache Beam: {message}")
 
 
 @contextlib.contextmanager
@@ -189,15 +189,14 @@ class Run:
             self._job(build)
 
     def _job(self, build: Build, job: str = "") -> None:
+        noted = partial(output_folder.noted_refusal, self.config.output, job)
         try:
             self.engine.run(build)
         except Exception as error:
-            refusal = noted_refusal(self.config.output, job)
-            if refusal is None:
-                raise
-            raise refusal from error
-        refusal = noted_refusal(self.config.output, job) if self.engine.waits else None
-        if refusal is not None:
+            if refusal := noted():
+                raise refusal from error
+            raise
+        if self.engine.waits and (refusal := noted()):
             raise refusal
 
     def _interrupted(self) -> str:

@@ -11,24 +11,17 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core import errors
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.splits import check_strata
-from beam_pipeline.core.labels import join, meeting, schema
+from beam_pipeline.core.labels import join, matching, schema
 from beam_pipeline.core.packing import SampleBatch
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, FolderLabels, ListedLabels
+from beam_pipeline.transforms import listing, planning, writing
 from beam_pipeline.transforms.labels import (
     JoinLabelBatches,
     ReadLabelFiles,
     label_by_folder,
     read_containers,
 )
-from beam_pipeline.transforms.listing import ListImages, read_inventory
 from beam_pipeline.transforms.output import PrepareFolder
-from beam_pipeline.transforms.planning import (
-    AssignSplits,
-    DropDuplicates,
-    measure_output,
-    plan_shards,
-)
-from beam_pipeline.transforms.writing import WriteDataset, Written
 from beam_pipeline.work import finishing, outcome, output_folder
 from beam_pipeline.work.labels import JoinRows, LabelImages, Labelling, row_merger
 from beam_pipeline.work.planning import Planning
@@ -77,7 +70,7 @@ class Dataflow:
         )
         return replace(self, prepared=prepared)
 
-    def convert(self, pipeline: beam.Pipeline) -> Written:
+    def convert(self, pipeline: beam.Pipeline) -> writing.Written:
         """Adds the conversion to a pipeline, or to the beginning of a composite."""
         return self.write(self.label(pipeline))
 
@@ -102,19 +95,16 @@ class Dataflow:
                     self.prepared,
                 )
             ]
-        inventoried = bool(config.inventory)
+        inventoried, in_folders = bool(config.inventory), isinstance(labels, FolderLabels)
         if inventoried:
-            in_folders = isinstance(labels, FolderLabels)
-            division = (
-                meeting.KeyDivision(config.inventory_groups)
-                if in_folders
-                else meeting.NameDivision(config.buckets, getattr(labels, "level", None))
-            )
-            reading = read_inventory(config.inventory, source.roots, division)
+            level = getattr(labels, "level", None)
+            by_name = matching.NameDivision(config.buckets, level)
+            division = matching.KeyDivision(config.inventory_groups) if in_folders else by_name
+            reading = listing.read_inventory(config.inventory, source.roots, division)
             images = pipeline | "ReadInventory" >> reading
         else:
             roots = tuple(replace(root, digests=digests) for root in source.roots)
-            images = pipeline | "ListImages" >> ListImages(roots=roots, raises=False)
+            images = pipeline | "ListImages" >> listing.ListImages(roots=roots, raises=False)
         if isinstance(labels, FolderLabels):
             columns = labels.names.columns if labels.names else schema.CLASS_FOLDER_COLUMNS
             by_folder = LabelImages(
@@ -148,14 +138,14 @@ class Dataflow:
         dead_letters = [stage[outcome.DEAD_LETTERS] for stage in stages]
         samples = stages[-1]["samples"]
         if splits.fractions and splits.stratified:
-            assigned = samples | "AssignSplits" >> AssignSplits(
+            assigned = samples | "AssignSplits" >> planning.AssignSplits(
                 splits=splits, column=check_strata(config.source.columns)
             )
             samples = assigned["samples"]
             tallies.append(assigned[outcome.TALLY])
         if search := config.duplicate_search(writes=self.writes):
             unlabelled = config.unlabelled is not None
-            unique = samples | "DropDuplicates" >> DropDuplicates(
+            unique = samples | "DropDuplicates" >> planning.DropDuplicates(
                 search=search, request=request, keeps_unlabelled=unlabelled
             )
             samples = unique["samples"]
@@ -164,17 +154,17 @@ class Dataflow:
         # The number of shards depends on the size of images as they are written; a plan shows that size.
         is_fixed = self.writes and isinstance(config.options.splits.num_shards, int)
         if config.changes.encodes and not is_fixed:
-            tallies.append(samples | "MeasureOutput" >> measure_output(request))
+            tallies.append(samples | "MeasureOutput" >> planning.measure_output(request))
         planner = Planning(request, config.plan_request, config.run, self.writes)
         tally = tallies | "AllTallies" >> beam.Flatten()
-        plan = tally | "PlanShards" >> plan_shards(planner, self.prepared)
+        plan = tally | "PlanShards" >> planning.plan_shards(planner, self.prepared)
         return samples, plan, dead_letters
 
-    def write(self, stages: Sequence[Stage]) -> Written:
+    def write(self, stages: Sequence[Stage]) -> writing.Written:
         """Adds the stages from labelled samples to a finished data set: plans shards and writes them."""
         config, output = self.config, self.config.options.output
         samples, plan, dead_letters = self.plan(stages)
-        written: Written = samples | "WriteDataset" >> WriteDataset(
+        written: writing.Written = samples | "WriteDataset" >> writing.WriteDataset(
             plan=plan,
             dead_letters=dead_letters,
             finisher=finishing.DatasetFinisher(

@@ -9,6 +9,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions
@@ -59,7 +60,6 @@ def print_plan(
     output = replace(config.options.output, overwrite=False, resume=False)
     run = launch.Run(replace(config, options=replace(config.options, output=output)), beam_argv)
     plan, packed, changes = _planned(run)
-    work = _work(plan, packed, config)
     terminal.say(*_plan_lines(plan, config))
     if plan.refusal:
         raise plan.refusal.to_error()
@@ -67,13 +67,13 @@ def print_plan(
         terminal.say(*_reuse_lines(plan, config.earlier, changes))
     on_cloud = any(uri.startswith("gs://") for uri in config.uris)
     if machines or prices_uri or on_cloud or run.engine.name == "DataflowRunner":
+        work = _work(plan, packed, config)
         terminal.say(*_estimate_lines(work, machines or estimate.Machines(), prices))
 
 
 def _work(plan: Plan, packed: int, config: ConvertConfig) -> estimate.Work:
     """The work of a conversion, of its plan and the size of all references as they are shuffled."""
-    tally = plan.tally
-    labels = config.source.labels
+    tally, labels = plan.tally, config.source.labels
     masks = tally.label_rows if isinstance(labels, ListedLabels) else 0
     return estimate.Work(
         samples=tally.samples.total(),
@@ -91,10 +91,7 @@ def _work(plan: Plan, packed: int, config: ConvertConfig) -> estimate.Work:
 def _planned(run: launch.Run) -> tuple[Plan, int, Sequence[ShardFate]]:
     """The plan, the bytes of all references as they are shuffled, and what changed in each reused shard."""
     scratch, make_folder = _scratch_folder(run.engine)
-
-    def clean_up() -> None:
-        files.delete_folder(scratch)
-
+    clean_up = partial(files.delete_folder, scratch)
     # Ctrl-C is handled before the folder exists, so it is never left behind.
     with launch.interruptible(lambda: "interrupted", clean_up), contextlib.ExitStack() as stack:
         stack.callback(clean_up)
@@ -112,15 +109,15 @@ def _planned(run: launch.Run) -> tuple[Plan, int, Sequence[ShardFate]]:
             )
             changes: object = ()
             if config.earlier:
-                assign = AssignShards(plan=plan, encoding=config.encoding)
+                shards = samples | AssignShards(plan=plan, encoding=config.encoding)
                 preview = preview_changes(plan, dataflow.request)
-                changes = AsIter(samples | "AssignShards" >> assign | "PreviewChanges" >> preview)
+                changes = AsIter(shards | "PreviewChanges" >> preview)
             _ = plan | "Keep" >> beam.Map(_keep, AsSingleton(packed), changes, path)
 
         with terminal.show_progress(writes=False):
             run.plan(build)
-        plan, packed, changes = pickle.loads(files.read_bytes(path))
-        return plan, packed, changes
+        planned: tuple[Plan, int, Sequence[ShardFate]] = pickle.loads(files.read_bytes(path))
+        return planned
 
 
 def _scratch_folder(engine: Engine) -> tuple[str, Callable[[], None]]:
@@ -137,9 +134,8 @@ def _scratch_folder(engine: Engine) -> tuple[str, Callable[[], None]]:
         )
     parent = files.canonical(location) if location else tempfile.gettempdir()
     folder = files.join(parent, f"beam-tfrecord-plan-{uuid.uuid4().hex}")
-    if location:
-        return folder, lambda: files.make_folder(folder)
-    return folder, lambda: os.mkdir(folder, 0o700)
+    make = files.make_folder if location else partial(os.mkdir, mode=0o700)
+    return folder, partial(make, folder)
 
 
 def _keep(plan: Plan, packed: int, changes: Iterable[ShardFate], path: str) -> None:
@@ -175,9 +171,8 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
         yield f"  unlabelled: {tally.unlabelled}, to be written without label features"
     yield from summary.ignored_lines(tally.ignored)
     if tally.duplicates.images_compared or config.duplicate_search(writes=False):
-        yield from [*summary.duplicate_lines(tally.duplicates, "duplicates")] or [
-            "  duplicates: none"
-        ]
+        lines = [*summary.duplicate_lines(tally.duplicates, "duplicates")]
+        yield from lines or ["  duplicates: none"]
     yield (
         f"  dead letters so far: {tally.dead.total() or 'none'}; images are not opened, so broken "
         "ones are not counted yet"

@@ -31,43 +31,16 @@ from beam_pipeline import terminal
 from beam_pipeline.core import errors, text
 
 _NOT_NEEDED = (
-    "absl",
-    "apache_beam.io.gcp.bigquery",
-    "apitools",
-    "boto3",
-    "bson",
-    "google.api_core",
-    "google.auth",
-    "google.cloud",
-    "pandas",
-    "pyarrow",
-    "pymongo",
-    "regex",
-    "requests",
+    *("apache_beam.io.gcp.bigquery", "apitools", "google.api_core", "google.auth", "google.cloud"),
+    *("boto3", "bson", "pymongo", "requests"),
+    *("absl", "pandas", "pyarrow", "regex"),
 )
 _CALLED_LATER = (
-    "beartype.door",
-    "beartype.roar",
-    "cryptography.fernet",
-    "dateutil.parser",
-    "fastavro",
-    "fastavro.read",
-    "fastavro.write",
-    "google.protobuf.text_format",
-    "grpc",
-    "http.client",
-    "httplib2",
-    "importlib.metadata",
-    "numpy",
-    "objsize",
-    "packaging.version",
-    "pprint",
-    "proto",
-    "pstats",
-    "sortedcontainers",
-    "urllib.request",
-    "yaml",
-    "zipfile",
+    *("beartype.door", "beartype.roar", "numpy", "objsize", "sortedcontainers"),
+    *("fastavro", "fastavro.read", "fastavro.write", "yaml", "zipfile"),
+    *("google.protobuf.text_format", "grpc", "proto"),
+    *("cryptography.fernet", "http.client", "httplib2", "urllib.request"),
+    *("dateutil.parser", "importlib.metadata", "packaging.version", "pprint", "pstats"),
 )
 _WHOLE_IMPORT = "BEAM_TFRECORD_WHOLE_IMPORT"
 _LEAST_FILES = 32  # with fewer, imports fail in many ways
@@ -95,9 +68,8 @@ def run(command: Callable[[], int]) -> NoReturn:
     terminal.prepare_streams()
     decode_names_as_utf8()
     begin()
-    space, most = (
-        resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE)
-    )
+    space, _ = resource.getrlimit(resource.RLIMIT_AS)
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         if 0 <= space < _LEAST_ADDRESS_SPACE:  # libraries would end the process at once
             raise MemoryError

@@ -143,13 +143,10 @@ def _count_early(counts: job.Counts) -> None:
     """Counts samples while their shard is written, where nobody listens; its outcome counts the rest."""
     if counts.is_total:
         return
-    for name, amount in (
-        (outcome.SAMPLES_DONE, counts.samples),
-        (outcome.BYTES_DONE, counts.image_bytes),
-    ):
-        if amount:
-            _early.counts[name] += amount
-            count(name, amount)
+    done = {outcome.SAMPLES_DONE: counts.samples, outcome.BYTES_DONE: counts.image_bytes}
+    _early.counts.update(done)
+    for name, amount in done.items():
+        count(name, amount)
     _count_usage()
 
 

@@ -14,7 +14,7 @@ import apache_beam as beam
 from beam_pipeline.core import errors, packing, references
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.labels import join, meeting, schema
+from beam_pipeline.core.labels import join, matching, schema
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels, PartReader
 from beam_pipeline.layouts.named_files import named_files
@@ -110,10 +110,7 @@ def _read_rows(parts: Sequence[file_parts.FilePart], labels: FileLabels) -> Iter
     if len(parts) > 1 or parts[0].read_at_once:
         yield step(sum(part.size or _UNKNOWN_BYTES for part in parts), task.run)
         return
-    tally, dead_letters = Tally(), packing.DeadLetterBatch()
-    for rows in task.read(tally, dead_letters):
-        yield Outcome([rows])
-    yield task.outcome((), tally, dead_letters)
+    yield from task.read()
 
 
 def _rows_of(files: packing.ImageBatch, labels: ListedLabels) -> packing.LabelBatch:
@@ -190,7 +187,7 @@ def _by_bucket(buckets: int, level: int | None = None) -> beam.PTransform:
 
     They are packed here since `CoGroupByKey` tags its values and then forgets their coder.
     """
-    return stage(Divide(partial(meeting.NameDivision, buckets, level)), PARTS)
+    return stage(Divide(partial(matching.NameDivision, buckets, level)), PARTS)
 
 
 def _files_named(rows: packing.LabelBatch, columns: Sequence[int]) -> packing.LabelBatch:

@@ -13,7 +13,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from beam_pipeline.core import errors, uris
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles, Listed
+from beam_pipeline.core.listing.filters import ImageRoot, Listed
 from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, ImageBatch
 from beam_pipeline.storage import listing
 from beam_pipeline.transforms.in_workers import PARTS, Step, Work, stage
@@ -54,11 +54,8 @@ def _outcomes(
                 yield Outcome(tagged=[(_REST, listed)])
                 continue
             letters = DeadLetterBatch(listed.dead_letters)
-            tally = Tally(
-                listed=len(listed.images) + len(letters),
-                ignored=Counter(listed.ignored),
-                label_files=LabelFiles(),
-            )
+            count = len(listed.images) + len(letters)
+            tally = Tally(listed=count, ignored=Counter(listed.ignored))
             tally.label_files.add(listed.label_files)
             tally.add_dead_letters(letters)
             yield Outcome([ImageBatch(listed.images)] if listed.images else [], tally, letters)
@@ -111,11 +108,8 @@ class ListImages(beam.PTransform):
             if kind == "Bucket":
                 listed += self._list_buckets(roots)
             else:
-                work = (
-                    list_folders
-                    if kind == "Folder"
-                    else partial(_outcomes, list_item=listing.list_root)
-                )
+                in_one_go = partial(_outcomes, list_item=listing.list_root)
+                work = list_folders if kind == "Folder" else in_one_go
                 listed.append(self._listed(roots, f"List{kind}", work))
         merged = {}
         for tag in (IMAGES, DEAD_LETTERS, TALLY):
@@ -140,35 +134,21 @@ class ListImages(beam.PTransform):
 
     def _list_buckets(self, roots: beam.PCollection[ImageRoot]) -> list[_Outputs]:
         """Lists the first names, then ranges of the rest, then ranges of long ranges."""
-        fan_out = self.fan_out
 
-        def ranges(
-            rest: beam.PCollection[listing.NameRange], label: str
-        ) -> beam.PCollection[RangeGroup]:
-            work = partial(_cut_rest, fan_out=fan_out)
-            pieces = rest | label >> stage(work, RangeGroup, TALLY, raises=self.raises)
-            listed.append({TALLY: pieces[TALLY]})
-            return pieces["main"] | f"{label}Spread" >> beam.Reshuffle()
+        def list_each(items: Any, label: str, list_items: Callable[..., Any]) -> _Outputs:
+            list_item = partial(list_items, batch_size=BATCH_SIZE, fan_out=self.fan_out)
+            return self._listed(items, label, partial(_outcomes, list_item=list_item), _REST)
 
-        def list_each(items: beam.PCollection, label: str, list_item: Callable[[Any], Any]) -> Any:
-            outputs = self._listed(items, label, partial(_outcomes, list_item=list_item), _REST)
-            listed.append(outputs)
-            return outputs[_REST]
-
-        listed: list[_Outputs] = []
-        rest = list_each(
-            roots,
-            "ListFirst",
-            lambda root: listing.list_range(listing.whole_range(root), BATCH_SIZE, fan_out.first),
-        )
-        groups = ranges(rest, "CutRest")
-        rest = list_each(
-            groups, "ListRanges", lambda group: listing.list_ranges(group, BATCH_SIZE, fan_out)
-        )
-        groups = ranges(rest, "CutLongRanges")
-        list_each(
-            groups, "ListLongRanges", lambda group: listing.list_all(group, BATCH_SIZE, fan_out)
-        )
+        listed = [list_each(roots, "ListFirst", listing.list_first)]
+        cut = partial(_cut_rest, fan_out=self.fan_out)
+        for cut_label, label, list_items in (
+            ("CutRest", "ListRanges", listing.list_ranges),
+            ("CutLongRanges", "ListLongRanges", listing.list_all),
+        ):
+            cut_rest = cut_label >> stage(cut, RangeGroup, TALLY, raises=self.raises)
+            pieces = listed[-1][_REST] | cut_rest
+            groups = pieces["main"] | f"{cut_label}Spread" >> beam.Reshuffle()
+            listed += [{TALLY: pieces[TALLY]}, list_each(groups, label, list_items)]
         return listed
 
     def _listed(self, items: beam.PCollection, label: str, work: Work, *tags: str) -> _Outputs:

@@ -33,7 +33,7 @@ from beam_pipeline.transforms.labels import ROWS, JoinLabelBatches, ReadLabelFil
 from beam_pipeline.transforms.listing import IMAGES, ListImages
 from beam_pipeline.transforms.output import BadSample, public_bad
 from beam_pipeline.work.label_columns import LabelColumns, plain
-from beam_pipeline.work.labels import JoinRows, Labelling
+from beam_pipeline.work.labels import JoinRows, Labelling, row_merger
 from beam_pipeline.work.outcome import DEAD_LETTERS
 from beam_pipeline.work.records import split_of
 
@@ -133,7 +133,7 @@ class ReadLabels(beam.PTransform):
         tables: Paths,
         *,
         layout: str = "table",
-        images: Paths = (),
+        images: Paths | None = None,
         yes: bool = False,
         **options: Any,
     ) -> None:
@@ -195,7 +195,8 @@ class ReadLabels(beam.PTransform):
     @property
     def columns(self) -> LabelColumns:
         """The labels of the rows; the beginnings of the files are read."""
-        return LabelColumns.of_source(self.source)
+        source = self.source
+        return LabelColumns(source.columns, row_merger(source, source.columns), source.numbering)
 
     def expand(self, pipeline: beam.Pipeline) -> LabelRows:
         labels = self.source.labels
@@ -392,10 +393,9 @@ class _RowOf:
                 values = (tuple((n, plain(n, v)) for n, v in sorted(row.labels.items())),)
             else:
                 values = self.columns.values(row.labels)
+                problem = problem or self.columns.fault(values)
         except SampleError as error:
             problem = problem or str(error)
-        if not problem and self.columns is not None:
-            problem = self.columns.fault(values)
         return RowRef(row.image, values, row.split, row.file, row.line, problem, _size_of(row.size))
 
 
@@ -545,7 +545,7 @@ class ReadImages(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[ImageFile]:
         listed = pipeline | "ListImages" >> ListImages(roots=_roots(self._images, self._patterns))
-        return _files(listed[IMAGES], listed[DEAD_LETTERS])
+        return _files(listed)
 
 
 class ReadAllImages(beam.PTransform):
@@ -572,7 +572,7 @@ class ReadAllImages(beam.PTransform):
         patterns = self._patterns
         roots = beam.FlatMap(lambda path: _roots(paths_of(path), patterns))
         listed = paths | "Roots" >> roots.with_output_types(ImageRoot) | "ListRoots" >> ListImages()
-        return _files(listed[IMAGES], listed[DEAD_LETTERS])
+        return _files(listed)
 
 
 def paths_of(paths: Paths) -> tuple[str, ...]:
@@ -590,11 +590,9 @@ def _roots(paths: Sequence[str], patterns: Sequence[str]) -> tuple[ImageRoot, ..
     )
 
 
-def _files(
-    images: beam.PCollection[ImageBatch], dead_letters: beam.PCollection[DeadLetterBatch]
-) -> beam.PCollection[ImageFile]:
-    usable = images | "Images" >> beam.FlatMap(_usable).with_output_types(ImageFile)
-    bad = dead_letters | "Unusable" >> beam.FlatMap(_unusable).with_output_types(ImageFile)
+def _files(listed: Mapping[str, beam.PCollection]) -> beam.PCollection[ImageFile]:
+    usable = listed[IMAGES] | "Images" >> beam.FlatMap(_usable).with_output_types(ImageFile)
+    bad = listed[DEAD_LETTERS] | "Unusable" >> beam.FlatMap(_unusable).with_output_types(ImageFile)
     return (usable, bad) | "AllFiles" >> beam.Flatten()
 
 

@@ -26,8 +26,8 @@ from beam_pipeline.core.dataset.plan import Plan, PlanRequest
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
 from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, SampleBatch, pack, unpack
-from beam_pipeline.core.records import formats, shard_writer, sharding
-from beam_pipeline.core.records.example_source import PipelineRecords, marked
+from beam_pipeline.core.records import formats, sharding
+from beam_pipeline.core.records.example_source import PipelineRecords
 from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
 from beam_pipeline.options import ConvertOptions, speaking_of_arguments
@@ -159,7 +159,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
             reading=ReadOptions(REMOTE_READS) if uris.is_remote(folder) else ONE_BY_ONE,
             failures=_FAILURES,
         )
-        self._wishes = PlanRequest(
+        self._plan_request = PlanRequest(
             name=name or dataset_name(folder),
             shards=options.shards,
             splits=options.split_names,
@@ -173,7 +173,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
             raise ValueError(
                 f"{self.label}: an unbounded PCollection never ends, so it cannot be shuffled"
             )
-        request, wishes, run = self._request, self._wishes, self._run
+        request, plan_request, run = self._request, self._plan_request, self._run
         prepared = records.pipeline | "PrepareFolder" >> PrepareFolder(
             request=request, run=run, overwrite=self._overwrite
         )
@@ -187,11 +187,11 @@ class WriteToShuffledTFRecord(beam.PTransform):
         plan = (
             (read[TALLY], prepared | "NoRecords" >> empty)
             | "AllTallies" >> beam.Flatten()
-            | "PlanShards" >> plan_shards(Planning(request, wishes, run))
+            | "PlanShards" >> plan_shards(Planning(request, plan_request, run))
         )
         exact = _AssignEqualShards(plan=plan, encoding=request.encoding) if self._exact else None
         finisher = finishing.DatasetFinisher(
-            request=request, max_bad_fraction=wishes.max_bad_fraction, recorded=run["options"]
+            request=request, max_bad_fraction=plan_request.max_bad_fraction, recorded=run["options"]
         )
         written = read["main"] | "WriteDataset" >> WriteDataset(
             plan=plan,
@@ -205,11 +205,11 @@ class WriteToShuffledTFRecord(beam.PTransform):
     @property
     def _run(self) -> dict[str, Any]:
         """The manifest's values that a run must share with an earlier one to keep its shards."""
-        fractions, shards = self._reader.fractions, self._wishes.shards
+        fractions, shards = self._reader.fractions, self._plan_request.shards
         shares = {name: float(share) for name, share in fractions.fractions} if fractions else None
         number = shards.num_shards
         return {
-            "name": self._wishes.name,
+            "name": self._plan_request.name,
             "seed": self._reader.seed,
             "options": {
                 "splits": shares,
@@ -218,7 +218,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
                 "layout": "pipeline",
                 "columns": [{"name": "class", "kind": "class", "feature": "image/class"}],
                 **({"exact_sizes": True} if self._exact else {}),
-                **formats.format_options(self._wishes.record_format),
+                **formats.format_options(self._plan_request.record_format),
             },
             "features": self._reader.features,
         }
@@ -311,17 +311,10 @@ def _size(part: Group) -> tuple[int, int]:
 
 
 def _ranked(
-    part: Group,
-    plan: Plan,
-    sizes: Mapping[int, int],
-    encoding: EncodingOptions,
+    part: Group, plan: Plan, sizes: Mapping[int, int], encoding: EncodingOptions
 ) -> Iterator[tuple[int, bytes]]:
     """Yields (shard, packed references) of a range, by the place of each sample in its whole split."""
-    refs: Sequence[SampleRef] = shard_writer.sort_by_key_hash(
-        (ref for packed in job.unspill_all(part[1]) for ref in unpack(SampleRef, packed)),
-        sharding.KeyHasher(encoding.seed),
-    )
-    refs = marked(encoding.examples, refs)
+    refs = encoding.in_order(job.unspill_all(part[1]))
     number, ranges = part[0], _in_ranges(plan).first_shard
     split = next(name for name, (begin, count) in ranges.items() if number < begin + count)
     before = sum(sizes.get(i, 0) for i in range(ranges[split][0], number))

@@ -20,12 +20,11 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from beam_pipeline.core import errors
 from beam_pipeline.core.dataset import duplicates, names
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.tally import Tally, Totals, without_totals
+from beam_pipeline.core.dataset.tally import Totals, without_totals
 from beam_pipeline.core.images.header import NO_DIGEST
-from beam_pipeline.core.packing import DeadLetterBatch, SampleBatch, unpack
-from beam_pipeline.core.records import example_source, record_format, shard_writer
+from beam_pipeline.core.packing import DeadLetterBatch, SampleBatch
+from beam_pipeline.core.records import record_format, shard_writer
 from beam_pipeline.core.records.sharding import ShardDivision, ShardInfo
-from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, Step, Sum, stage
 from beam_pipeline.transforms.output import CommittedDataset
@@ -40,28 +39,23 @@ SHARDS, IMAGES = "shards", "images"
 
 def _shard_task(shard: Group, plan: Plan, request: WriteRequest) -> Iterator[Step]:
     number, batches = shard
+    samples = plan.tally.samples.total()
     task = ShardTask(
         request=replace(request, encoding=request.encoding.with_features(plan.features)),
         spec=plan.shard_plan.spec(number),
         batches=job.unspill_all(batches),
         class_ids=plan.class_ids,
         record_format=plan.shard_plan.record_format,
-        ranges=duplicates.range_count(plan.tally.samples.total()),
+        ranges=duplicates.range_count(samples),
     )
-    if are_running() or not _takes_little(plan.tally, request):
+    few = samples <= FEW_SAMPLES and plan.tally.sample_bytes.total() <= FEW_BYTES
+    if are_running() or not few or request.encoding.options.decodes:
         yield task
         return
-    try:
-        made = task.run()
+    try:  # few images that are not decoded are written sooner than a process starts
+        yield task.run()
     except (errors.ConversionError, OSError) as error:
-        made = _not_written(error, request)
-    yield made
-
-
-def _takes_little(tally: Tally, request: WriteRequest) -> bool:
-    """True if all shards are written here sooner than a process starts: few images, and none is decoded."""
-    few = tally.samples.total() <= FEW_SAMPLES and tally.sample_bytes.total() <= FEW_BYTES
-    return few and not request.encoding.options.decodes
+        yield _not_written(error, request)
 
 
 def _not_written(error: Exception, request: WriteRequest) -> outcome.Outcome:
@@ -117,8 +111,7 @@ def _encode_group(group: Group, plan: Plan, request: WriteRequest) -> Iterator[o
     """Encodes the samples of a group, and numbers the records by their shard."""
     shard, encoding = group[0] // _GROUPS_PER_SHARD, request.encoding
     hasher = encoding.hasher
-    samples = (ref for packed in job.unspill_all(group[1]) for ref in unpack(SampleRef, packed))
-    refs = example_source.marked(encoding.examples, shard_writer.sort_by_key_hash(samples, hasher))
+    refs = encoding.in_order(job.unspill_all(group[1]))
     dead_letters = DeadLetterBatch()
     images: list[duplicates.WrittenImage] = []
     hashes = duplicates.LabelHashes(encoding.examples.file_columns, rows=encoding.examples.rows)
@@ -196,10 +189,7 @@ class WriteRecords(beam.PTransform):
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
         plan, request = self.plan, self.request
-        encoding, writing = (
-            partial(_encode_group, request=request),
-            partial(_write_records, request=request),
-        )
+        encoding, writing = (partial(f, request=request) for f in (_encode_group, _write_records))
         tags = (outcome.DEAD_LETTERS, IMAGES, outcome.COMPARED)
         encoded = (
             samples
@@ -260,7 +250,7 @@ def finish_dataset(
     Returns: the one `CommittedDataset` of a `Plan`; none if the data set is not complete.
     """
     given, sides = dict(reports), dict[str, Any]()
-    if finisher.retries:  # on one machine, each further step costs 20 ms
+    if finisher.request.failures.retries:  # on one machine, each further step costs 20 ms
         summed = {k: given[k] for k in (SHARDS, outcome.DEAD_LETTERS, IMAGES) if k in given}
         sides["totals"] = AsSingleton(sum_totals(summed), default_value=Totals())
         bounded = beam.Map(without_totals).with_output_types(ShardInfo)
@@ -306,22 +296,14 @@ class WriteDataset(beam.PTransform):
             assign = self.assign or AssignShards(plan=plan, encoding=request.encoding)
             shards = samples | "AssignShards" >> assign
             written = shards | "WriteShards" >> write_shards(plan, request)
-        dead = (
-            *self.dead_letters,
-            written[outcome.DEAD_LETTERS],
-        ) | "AllDeadLetters" >> beam.Flatten()
-        reports = {
-            SHARDS: written[SHARDS],
-            outcome.DEAD_LETTERS: dead,
-            outcome.REFUSALS: written[outcome.REFUSALS],
-        }
-        if self.by_records:
-            reports[IMAGES] = written[IMAGES]
-        if request.earlier:
-            reports[outcome.CHANGES] = written[outcome.CHANGES]
+        dead_letters = [*self.dead_letters, written[outcome.DEAD_LETTERS]]
+        dead = dead_letters | "AllDeadLetters" >> beam.Flatten()
+        tags = [SHARDS, outcome.REFUSALS]
+        tags += [IMAGES] if self.by_records else []
+        tags += [outcome.CHANGES] if request.earlier else []
+        reports = {outcome.DEAD_LETTERS: dead, **{tag: written[tag] for tag in tags}}
         if self.compares:
-            reports["duplicates"] = (
-                written[outcome.COMPARED] | "FindDuplicates" >> find_duplicates()
-            )
+            compared = written[outcome.COMPARED]
+            reports["duplicates"] = compared | "FindDuplicates" >> find_duplicates()
         finish = finish_dataset(self.finisher, reports)
         return written[SHARDS], dead, plan | "FinishDataset" >> finish

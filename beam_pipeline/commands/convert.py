@@ -33,7 +33,7 @@ class EstimateOptions(OptionGroup):
     worker_vcpus: int | None = option(
         f"vCPUs per worker, with 4 GB of memory each (default: {Machines.vcpus})", None, _NUMBER
     )
-    prices: str = option("JSON file with prices in US dollars", "", "FILE")
+    prices: str = option("JSON file with prices in US dollars", kind="FILE")
 
     @property
     def machines(self) -> Machines | None:

@@ -13,8 +13,8 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import sub
+from typing import NamedTuple
 
 from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.options.pipeline_options import (
@@ -64,9 +64,10 @@ class DataflowEngine(Engine):
         """See `Engine`; a submitted job continues."""
         if self._job is None:
             return "interrupted before Dataflow accepted the job"
+        job = self._job
         return (
-            f"interrupted; job {self._job.id} continues on Dataflow. See {self._job.url} or end it: "
-            f"{self._job.cancel_command}"
+            f"interrupted; job {job.id} continues on Dataflow. See {job.url} or end it: "
+            f"gcloud dataflow jobs cancel {job.id} --region={job.region} --project={job.project}"
         )
 
     def prepare(self, config: ConvertConfig) -> None:
@@ -141,13 +142,11 @@ def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
     google.region = google.region or _region()
     google.temp_location = google.temp_location or google.staging_location or _staging(config)
     google.staging_location = google.staging_location or google.temp_location
-    for option, folder in (
-        ("--temp_location", google.temp_location),
-        ("--staging_location", google.staging_location),
-    ):
+    for name in ("temp_location", "staging_location"):
+        folder = getattr(google, name)
         if f"{folder}/".startswith(f"{config.output.rstrip('/')}/"):
             raise errors.UsageError(
-                f"{option} {folder} is inside --output {config.output}, which contains the data set and "
+                f"--{name} {folder} is inside --output {config.output}, which contains the data set and "
                 "nothing else; choose another folder"
             )
     google.job_name = google.job_name or job_name(config)
@@ -210,9 +209,9 @@ def private_addresses_note(options: PipelineOptions) -> str:
 
 
 def _project(*, authorized: bool) -> str:
-    from beam_pipeline.storage.google import default_project  # imports Google's client
+    from beam_pipeline.storage.google import default_credentials  # imports Google's client
 
-    project = default_project() if authorized else None
+    project = default_credentials()[1] if authorized else None
     if project:
         return project
     raise errors.UsageError(
@@ -289,8 +288,7 @@ _STATE = re.compile(r"is in state JOB_STATE_(\w+)")
 _MESSAGE = re.compile(r"JOB_MESSAGE_(\w+): (.*)", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class DataflowJob:
+class DataflowJob(NamedTuple):
     """A job on Dataflow.
 
     Attributes:
@@ -308,13 +306,6 @@ class DataflowJob:
         return (
             f"https://console.cloud.google.com/dataflow/jobs/{self.region}/{self.id}"
             f"?project={self.project}"
-        )
-
-    @property
-    def cancel_command(self) -> str:
-        """The command that cancels the job."""
-        return (
-            f"gcloud dataflow jobs cancel {self.id} --region={self.region} --project={self.project}"
         )
 
 
@@ -457,7 +448,9 @@ def build_package(folder: str) -> str:
     name = DISTRIBUTION.replace("-", "_")
     info = f"{name}-{version}.dist-info"
     contents = dict(_modules())
-    contents[f"{info}/METADATA"] = _metadata(version).encode()
+    metadata = ["Metadata-Version: 2.1", f"Name: {DISTRIBUTION}", f"Version: {version}"]
+    metadata += [f"Requires-Dist: {requirement}" for requirement in requirements()]
+    contents[f"{info}/METADATA"] = "\n".join([*metadata, ""]).encode()
     contents[f"{info}/WHEEL"] = _WHEEL.encode()
     record = "".join(f"{path},{_digest(data)},{len(data)}\n" for path, data in contents.items())
     contents[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
@@ -507,13 +500,6 @@ def _modules() -> Iterator[tuple[str, bytes]]:
                 path = os.path.join(folder, name)
                 with open(path, "rb") as file:
                     yield os.path.relpath(path, above).replace(os.sep, "/"), file.read()
-
-
-def _metadata(version: str) -> str:
-    lines = [f"Requires-Dist: {requirement}" for requirement in requirements()]
-    return "\n".join(
-        ["Metadata-Version: 2.1", f"Name: {DISTRIBUTION}", f"Version: {version}", *lines, ""]
-    )
 
 
 def _digest(data: bytes) -> str:

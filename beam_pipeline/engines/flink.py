@@ -17,8 +17,7 @@ import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from apache_beam.options.pipeline_options import (
     FlinkRunnerOptions,
@@ -90,7 +89,7 @@ class FlinkEngine(Engine):
         for job in self._jobs():
             raise errors.AnotherJobError(
                 f"job {job.id} is still running at {job.url}, and writes to {config.output}. Wait for its "
-                f"end, or cancel it: {job.cancel_command}. Then --resume continues from its shards"
+                f"end, or cancel it: curl -X PATCH {job.url}. Then --resume continues from its shards"
             )
 
     def _jobs(self) -> list[FlinkJob]:
@@ -134,8 +133,7 @@ class FlinkEngine(Engine):
         return super().interrupt()
 
 
-@dataclass(frozen=True)
-class FlinkJob:
+class FlinkJob(NamedTuple):
     """A job on a cluster.
 
     Attributes:
@@ -152,11 +150,6 @@ class FlinkJob:
     def url(self) -> str:
         """The job in Flink's REST interface. Its page has an address that is never shown whole."""
         return f"{self.master}/jobs/{self.id}"
-
-    @property
-    def cancel_command(self) -> str:
-        """The command that cancels the job."""
-        return f"curl -X PATCH {self.url}"
 
 
 def jobs_of(master: str, output: str) -> list[FlinkJob]:
@@ -195,8 +188,7 @@ def _master(options: PipelineOptions) -> str:
     return "" if master in ("[auto]", _INSIDE) else master
 
 
-@dataclass(frozen=True)
-class Cluster:
+class Cluster(NamedTuple):
     """A Flink cluster.
 
     Attributes:
@@ -313,13 +305,10 @@ def _failure(error: RuntimeError, options: PipelineOptions) -> errors.Conversion
     text = str(error).strip() or repr(error)
     prefix = re.match(r"Pipeline \S+ failed in state \w+: ", text)
     if prefix is None:
-        jar = options.view_as(FlinkRunnerOptions).flink_job_server_jar
-        shows = (
-            f"`java -jar {jar}` shows why"
-            if jar
-            else "--flink_job_server_jar names one that is here"
-        )
-        hint = port_advice(options, text) or shows
+        hint = "--flink_job_server_jar names one that is here"
+        if jar := options.view_as(FlinkRunnerOptions).flink_job_server_jar:
+            hint = f"`java -jar {jar}` shows why"
+        hint = port_advice(options, text) or hint
         return errors.ConversionError(f"Beam's job server for Flink did not start: {text}; {hint}")
     reason = text[prefix.end() :].splitlines()[-1]
     portable = options.view_as(PortableOptions)

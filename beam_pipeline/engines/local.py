@@ -61,6 +61,8 @@ class LocalEngine(Engine):
             super().run(build)
 
 
+_BINARY = "github.com/apache/beam/sdks/v2/go/cmd/prism"
+_HOW_TO_BUILD = f"`go install {_BINARY}@v{apache_beam.__version__}` builds it"
 _STARTS = ("prism_runner.py", "subprocess_server.py")
 """Beam's modules that find, download and start Prism."""
 
@@ -73,7 +75,7 @@ class PrismEngine(LocalEngine):
         path = self.options.view_as(PrismRunnerOptions).prism_location
         if path and "://" not in path and not os.path.isfile(path):
             raise UsageError(
-                f"--prism_location={path}: the file does not exist; {_how_to_build()}, and without the "
+                f"--prism_location={path}: the file does not exist; {_HOW_TO_BUILD}, and without the "
                 "option Beam downloads it"
             )
 
@@ -89,14 +91,7 @@ class PrismEngine(LocalEngine):
             frames = traceback.extract_tb(error.__traceback__)
             if not any(os.path.basename(frame.filename) in _STARTS for frame in frames):
                 raise
-            raise ConversionError(f"Prism did not start: {error}; {self._advice(error)}") from error
-
-    def _advice(self, error: Exception) -> str:
-        if advice := port_advice(self.options, str(error)):
-            return advice
-        return f"--prism_location names a binary of Prism; {_how_to_build()}"
-
-
-def _how_to_build() -> str:
-    binary = "github.com/apache/beam/sdks/v2/go/cmd/prism"
-    return f"`go install {binary}@v{apache_beam.__version__}` builds it"
+            advice = port_advice(self.options, str(error)) or (
+                f"--prism_location names a binary of Prism; {_HOW_TO_BUILD}"
+            )
+            raise ConversionError(f"Prism did not start: {error}; {advice}") from error

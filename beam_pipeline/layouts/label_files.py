@@ -535,6 +535,6 @@ def common_categories(of_files: Mapping[str, Mapping[_Id, str]]) -> dict[_Id, st
             for first in (by_id.setdefault(own[0], own), by_name.setdefault(own[1], own)):
                 if first[:2] != own[:2]:
                     both = (f"{i} is {name!r} in {file}" for i, name, file in (first, own))
-                    remedy = "files that are converted together must agree on their categories"
-                    raise LabelTableError(f"category {' and '.join(both)}; {remedy}")
+                    remedy = "files that are converted together must agree on their classes"
+                    raise LabelTableError(f"class {' and '.join(both)}; {remedy}")
     return {i: name for i, name, _ in by_id.values()}

@@ -39,7 +39,7 @@ from typing import Any
 from beam_pipeline.core import archives
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.labels import further_columns, meeting, schema
+from beam_pipeline.core.labels import further_columns, matching, schema
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS
 from beam_pipeline.core.references import FileValue, LabelRow, SampleRef, image_of
@@ -223,7 +223,7 @@ def are_names(
 
 def folder_level(names: Sequence[str], roots: Sequence[ImageRoot]) -> int | None:
     """How deep the folders are that most names are of, each of one alone among the first; None without any."""
-    rows = {tuple(meeting.folder_steps(name)) for name in names if name.strip()}
+    rows = {tuple(matching.folder_steps(name)) for name in names if name.strip()}
     paths = once((folder_level, tuple(roots)), lambda: dict(_first_folders(roots)))
     counts = Counter[int]()
     for level in range(1, max(paths.values(), default=0) + 1):
@@ -239,12 +239,12 @@ def _first_folders(roots: Sequence[ImageRoot]) -> Iterator[tuple[Sequence[str], 
     with suppress(ConversionError):  # which the job reports
         for root, entry in first_entries([root for root in roots if root.archive]):
             assert root.archive
-            steps = meeting.folder_steps(root.archive.key(entry.name))[:-1]
+            steps = matching.folder_steps(root.archive.key(entry.name))[:-1]
             yield tuple(steps), len(steps)
     for root in (root for root in roots if not root.archive):
-        above = len(meeting.folder_steps(root.uri))
+        above = len(matching.folder_steps(root.uri))
         for folder in walk(root.uri, _MOST_REMOTE if is_remote(root.uri) else _MOST_FOLDERS):
-            steps = meeting.folder_steps(folder.path)
+            steps = matching.folder_steps(folder.path)
             if folder.images:
                 yield tuple(steps), len(steps) - above
 

@@ -67,7 +67,8 @@ class Yolo:
         """Finds the images, the label files, the classes and the splits.
 
         Raises:
-          UsageError: something is missing, an image is in two splits, or files disagree on classes.
+          UsageError: something is missing, or an image is in two splits.
+          LabelTableError: files disagree on the classes.
         """
         data = yolo_data_set.DataSet()
         if options.labels:
@@ -82,14 +83,14 @@ class Yolo:
         lines, questions = _line_format(options, data)
         if not any(is_remote(root.uri) for root in roots):
             questions += _unlabelled_images(data, roots, options)
-        ids = tuple((name, i) for i, name in data.names.items())
-        if not data.names:
+        if not lines.names:
             data.notes.append("nothing names the classes, so their numbers are their names")
         if lines.task == SEGMENT and not lines.masks:
             data.notes.append(
                 "of outlines, the boxes around them are written; --object_features masks adds a mask "
                 "of each object"
             )
+        ids = tuple((name, i) for i, name in sorted(lines.names.items()))
         splits = tuple((pair.images, pair.split) for pair in data.pairs if pair.split)
         reader = label_files.LabelFileReader(
             lines,
@@ -103,7 +104,7 @@ class Yolo:
             roots=roots,
             labels=layout.FileLabels(reader, folders=folders, unnamed=reader),
             examples=LabelledImages(lines.columns),
-            numbering=classes.ClassNumbering(known=ids, from_name=not data.names),
+            numbering=classes.ClassNumbering(known=ids, from_name=not ids),
             notes=tuple(data.notes),
             questions=tuple(questions),
         )
@@ -178,6 +179,7 @@ def _line_format(
 
     Raises:
       UsageError: key points without a description, or masks without outlines.
+      LabelTableError: files disagree on the classes.
     """
     questions = []
     masks = _MASKS in options.object_features
@@ -190,7 +192,8 @@ def _line_format(
         lengths, longest = {*every}, max(every)
         is_pose = len(lengths) == 1 and not longest % 2
         task = DETECT if longest < _LEAST_OUTLINE else POSE if is_pose else SEGMENT
-        described = data.names_from.lower().endswith(yolo_data_set.YAML_SUFFIXES)
+        named_by = (uri.lower() for uri, names in data.class_names.items() if names)
+        described = any(uri.endswith(yolo_data_set.YAML_SUFFIXES) for uri in named_by)
         enough = len(every) >= _ENOUGH_LINES and not (masks or described)
         if task == SEGMENT and len(lengths) == 1 and (enough or longest == _CORNERS):
             boxes = f"boxes with key points, which need kpt_shape in {yolo_data_set.USUAL_YAML[0]}"
@@ -207,7 +210,8 @@ def _line_format(
             "label files of key points need kpt_shape, [number of key points, 2 or 3], in "
             f"{yolo_data_set.USUAL_YAML[0]}; name that file with --images"
         )
-    return LineFormat(task, data.names, *(data.keypoints or (0, 2)), masks=masks), questions
+    names = label_files.common_categories(data.class_names)
+    return LineFormat(task, names, *(data.keypoints or (0, 2)), masks=masks), questions
 
 
 def _unlabelled_images(

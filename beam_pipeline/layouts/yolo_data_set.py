@@ -63,8 +63,7 @@ class DataSet:
     Attributes:
       pairs: folders of images, each with the folder of its labels.
       listed: URI of an image, without extension -> the split whose list file names it.
-      names: class id -> name; empty if no file names the classes.
-      names_from: URI of the file that names them.
+      class_names: URI of a file that names classes -> class id -> name.
       keypoints: (key points per object, values per key point); None if there are none.
       skipped: URIs of text files that may be among label files but are not label files.
       notes: notes for the user, one sentence each.
@@ -72,8 +71,7 @@ class DataSet:
 
     pairs: list[FolderPair] = field(default_factory=list)
     listed: dict[str, str] = field(default_factory=dict)
-    names: Mapping[int, str] = field(default_factory=dict)
-    names_from: str = ""
+    class_names: dict[str, Mapping[int, str]] = field(default_factory=dict)
     keypoints: tuple[int, int] | None = None
     skipped: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
@@ -82,7 +80,7 @@ class DataSet:
         """Adds the data set in a path of --images.
 
         Raises:
-          UsageError: it is not a YOLO data set, or disagrees with another one on the classes.
+          UsageError: it is not a YOLO data set, or an image is in two splits.
         """
         base = uri = files.canonical(path)
         is_yaml = uri.lower().endswith(YAML_SUFFIXES)
@@ -103,22 +101,27 @@ class DataSet:
                 f"beside the images, or a description such as {USUAL_YAML[0]} with names, and train, val or test. "
                 "--labels names a folder of label files elsewhere"
             )
-        names = description.names if description else {}
         if description:
-            self._name_classes(names, description.uri)
-            self.keypoints = description.keypoints or self.keypoints
+            self.class_names[description.uri] = description.names
+            shape = description.keypoints
+            if shape and self.keypoints and shape != self.keypoints:
+                raise UsageError(
+                    f"{description.uri}: kpt_shape is {[*shape]}, in another data set of --images "
+                    f"{[*self.keypoints]}; convert the two one by one"
+                )
+            self.keypoints = shape or self.keypoints
         self.pairs += pairs
-        self.find_class_files([base], named=bool(names))
+        self.find_class_files([base], named=bool(description and description.names))
 
     def find_class_files(self, bases: Sequence[str], *, named: bool = False) -> None:
-        """Finds further files that name classes; the first one counts.
+        """Finds further files that name classes, which must agree.
 
         Args:
           bases: folders to search, besides images and labels.
           named: True if a description names the classes, so that none of the files counts.
 
         Raises:
-          UsageError: it cannot be read, or disagrees with another data set.
+          UsageError: one cannot be read.
         """
         near = [*bases]
         for pair in self.pairs:
@@ -128,33 +131,7 @@ class DataSet:
             if uri not in self.skipped and tree.has_file(uri):
                 self.skipped.add(uri)
                 if not named:
-                    names = read_class_file(uri)
-                    self._name_classes(names, uri, as_far_as_both=True)
-                    named = bool(names)
-
-    def _name_classes(
-        self, names: Mapping[int, str], uri: str, *, as_far_as_both: bool = False
-    ) -> None:
-        """Takes the names of a file if there are none yet.
-
-        Args:
-          names: class id -> name; empty if the file has none.
-          uri: the file.
-          as_far_as_both: True to compare the classes of both files only. LabelImg adds classes to its file as they
-            appear, so the files of two folders are often of different lengths.
-
-        Raises:
-          UsageError: the names differ from those of another file.
-        """
-        if not self.names:
-            self.names, self.names_from = names, uri
-        known, own = self.names.keys(), names.keys()
-        compared = known & own if as_far_as_both else known | own
-        if own and any(self.names.get(i) != names.get(i) for i in compared):
-            raise UsageError(
-                f"{self.names_from} and {uri} name the classes differently; convert the two data "
-                "sets on their own, or make the files agree"
-            )
+                    self.class_names[uri] = read_class_file(uri)
 
     def _described_pairs(self, description: Description) -> list[FolderPair]:
         """Returns the folders in a description; adds the images in its list files.

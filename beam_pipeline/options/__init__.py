@@ -94,12 +94,14 @@ class ConvertOptions:
                 close = difflib.get_close_matches(name, declared, n=1, cutoff=0.6)
                 hint = f"; did you mean {close[0]}?" if close else ""
                 raise UsageError(f"convert() has no argument {name!r}{hint}")
-        values = {name: declared[name].of_python(value) for name, value in arguments.items()}
-        groups: dict[str, Any] = {
-            field: group(**{o.name: values[o.name] for o in group.options() if o.name in values})
-            for field, group in cls.groups().items()
-        }
-        return cls(**groups)
+        values = {name: option.default for name, option in declared.items()}
+        values |= {name: declared[name].of_python(value) for name, value in arguments.items()}
+        return cls.from_arguments(argparse.Namespace(**values))
+
+    def values(self) -> Iterator[tuple[Option, Any]]:
+        """Every option with its value."""
+        for group in vars(self).values():
+            yield from group.values()
 
     def command(self, **changes: Any) -> str:
         """The command line that gives these options.
@@ -108,12 +110,10 @@ class ConvertOptions:
           changes: options with other values, such as `labels`; of mappings, with further items.
         """
         tokens = []
-        for name, group in self.groups().items():
-            for declared in group.options():
-                value = getattr(getattr(self, name), declared.name)
-                changed = changes.get(declared.name, value)
-                both = isinstance(value, Mapping) and isinstance(changed, Mapping)
-                tokens += declared.typed({**value, **changed} if both else changed)
+        for declared, value in self.values():
+            changed = changes.get(declared.name, value)
+            both = isinstance(value, Mapping) and isinstance(changed, Mapping)
+            tokens += declared.typed({**value, **changed} if both else changed)
         return shlex.join(["beam-tfrecord", "convert", *tokens])
 
     @property
@@ -165,13 +165,11 @@ def _call(command: str) -> str:
     ConvertOptions.add_arguments(parser)
     options = ConvertOptions.from_arguments(parser.parse_args(shlex.split(command)))
     arguments = []
-    for name, group in options.groups().items():
-        for option in group.options():
-            value = getattr(getattr(options, name), option.name)
-            if isinstance(value, tuple):
-                value = value[0] if len(value) == 1 else list(value)
-            elif not isinstance(value, str | int | float | Mapping):
-                value = "".join(option.typed(value)[-1:])
-            if value not in (option.default, "", []):
-                arguments.append(f"{option.name}={value!r}")
+    for option, value in options.values():
+        if isinstance(value, tuple):
+            value = value[0] if len(value) == 1 else list(value)
+        elif not isinstance(value, str | int | float | Mapping):
+            value = "".join(option.typed(value)[-1:])
+        if value not in (option.default, "", []):
+            arguments.append(f"{option.name}={value!r}")
     return f"beam_pipeline.convert({', '.join(arguments)})"

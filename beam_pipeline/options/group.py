@@ -46,17 +46,21 @@ class Kind(NamedTuple):
       metavar: placeholder for the value in `--help`; the choices if empty.
       parse: turns the text into the value, or raises `ArgumentTypeError` with the text and what was expected.
       least, most: the bounds of a number.
+      empty: the default of options of this kind that name none.
+      repeated: True if an option may be given several times: a list of values, or pairs that are merged.
     """
 
     metavar: str = ""
     parse: Callable[[str], Any] = str
     least: float | None = None
     most: float = math.inf
+    empty: Any = None
+    repeated: bool = False
 
 
 NUMBER = Kind("N", int)
-PATH = "PATH"
-_PATHS = (PATH, "DIR", "FILE")  # no number is one
+PATHS = Kind("PATH", empty=(), repeated=True)
+_OF_FILES = (PATHS.metavar, "DIR", "FILE")  # no number is one
 COMMON = (
     *("images", "labels", "layout", "yes", "label_column", "splits", "resize", "max_bad_fraction"),
     *("output", "overwrite", "reuse", "resume"),
@@ -74,7 +78,6 @@ class Option:
       kind: the kind of its values.
       choices: the allowed values; empty without such a list.
       choices_checked: False if later code checks the value against its own list.
-      repeated: True if it may be given several times: a list of values, or pairs that are merged.
       required: True if the command line must have it.
       needs: options of the group, as typed, of which one must be given with this.
       excludes: options of the group that must not be given with this -> why.
@@ -86,7 +89,6 @@ class Option:
     kind: Kind
     choices: tuple[Any, ...] = ()
     choices_checked: bool = True
-    repeated: bool = False
     required: bool = False
     needs: tuple[str, ...] = ()
     excludes: Mapping[str, str] = field(default_factory=dict)
@@ -113,9 +115,9 @@ class Option:
                 "required": self.required,
                 "help": self.help,
             }
-        if self.repeated and isinstance(self.default, dict):
+        if isinstance(self.default, dict):
             settings["action"] = _Collect
-        elif self.repeated:
+        elif self.kind.repeated:
             settings.update(action="extend", nargs="+", default=list(self.default))
         action: Any = parser.add_argument(self.flag, **settings)
         action.common = self.name in COMMON
@@ -130,10 +132,10 @@ class Option:
             return [self.flag]
         if isinstance(value, tuple):
             texts = list(map(str, value))
-            return [self.flag, *(texts if self.repeated else [",".join(texts)])]
+            return [self.flag, *(texts if self.kind.repeated else [",".join(texts)])]
         if isinstance(value, Mapping):
             pairs = self._pairs(value)
-            separate = pairs if self.repeated else [",".join(pairs)]
+            separate = pairs if self.kind.repeated else [",".join(pairs)]
             return [token for pair in separate for token in (self.flag, pair)]
         return [self.flag, str(value)]
 
@@ -150,17 +152,17 @@ class Option:
         if value is None or (isinstance(value, Mapping) and not value):
             return self.default
         value = value.tolist() if hasattr(value, "tolist") else value  # of NumPy
-        if self.is_switch:
-            if not isinstance(value, bool):
-                raise errors.UsageError(f"{self.flag} is {value!r}, expected True or False")
+        if isinstance(self.default, bool) and isinstance(value, bool):
             return value
-        if not self.repeated:
+        if self.is_switch:
+            raise errors.UsageError(f"{self.flag} is {value!r}, expected True or False")
+        if not self.kind.repeated:
             return self._parsed(value)
         is_one = isinstance(value, str | bytes | os.PathLike | Mapping)
         several = value if isinstance(value, Iterable) and not is_one else [value]
         if not isinstance(self.default, Mapping):
             parsed = tuple(map(self._parsed, several))
-            if not parsed and self.name == "labels":  # a search that found no file, perhaps
+            if not parsed and self.kind is PATHS:  # a search that found no file, perhaps
                 raise errors.UsageError(f"{self.flag} is empty, expected a path or several")
             return parsed
         pairs = [part if isinstance(part, Mapping) else self._parsed(part) for part in several]
@@ -172,14 +174,12 @@ class Option:
         if isinstance(value, Mapping | list | tuple) and self.kind.parse is not str:
             parts = self._pairs(value) if isinstance(value, Mapping) else map(str, value)
             value = ",".join(parts)
-        if self.kind.parse is parse_truth and isinstance(value, bool):
-            value = str(value)
         is_number = isinstance(value, Number) and not isinstance(value, bool)
-        if is_number and isinstance(value, float | Fraction) and value % 1 == 0:
+        if isinstance(value, float | Fraction) and value % 1 == 0:
             value = int(value)  # of 1e6
-        if not isinstance(value, str) and (not is_number or self.kind.metavar in _PATHS):
+        if not isinstance(value, str) and (not is_number or self.kind.metavar in _OF_FILES):
             expected = self.kind.metavar or " or ".join(map(str, self.choices))
-            if expected == PATH and isinstance(given, Mapping):
+            if self.kind is PATHS and isinstance(given, Mapping):
                 expected += "; dicts of features are converted by beam_pipeline.convert_samples"
             raise errors.UsageError(f"{self.flag} is {excerpt(given)}, expected {expected}")
         try:
@@ -213,16 +213,16 @@ def option(help: str, default: Any = ..., kind: Kind | str = "", **settings: Any
 
     Args:
       help: see `Option`; the default is appended, unless it is described there.
-      default: its default; the first of the choices if it is left out.
+      default: its default; if it is left out, the first of the choices, or what is empty for its kind.
       kind: the kind of its values, or the placeholder of a text.
       **settings: further attributes of `Option`.
     """
     settings["choices"] = tuple(settings.get("choices", ()))
-    default = settings["choices"][0] if default is ... else default
+    kind = Kind(kind, empty="") if isinstance(kind, str) else kind
+    default = next(iter(settings["choices"]), kind.empty) if default is ... else default
     has_text = isinstance(default, str | int | float) and default is not False and default != ""
     if has_text and "(default" not in help:
         help += " (default: %(default)s)"  # noqa: A001
-    kind = Kind(kind) if isinstance(kind, str) else kind
     metadata = {_METADATA_KEY: Option(help, default, kind, **settings)}
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=metadata)
@@ -256,8 +256,11 @@ class OptionGroup:
     @property
     def given(self) -> Mapping[str, Any]:
         """The options that are not at their defaults."""
-        typed = [(declared, getattr(self, declared.name)) for declared in self.options()]
-        return {o.name: value for o, value in typed if value != o.default}
+        return {option.name: value for option, value in self.values() if value != option.default}
+
+    def values(self) -> list[tuple[Option, Any]]:
+        """Each option with its value."""
+        return [(option, getattr(self, option.name)) for option in self.options()]
 
     @classmethod
     def options(cls) -> Sequence[Option]:
@@ -284,7 +287,7 @@ class OptionGroup:
         Raises:
           UsageError: a value is not allowed.
         """
-        values = {declared.name: getattr(arguments, declared.name) for declared in cls.options()}
+        values = {option.name: getattr(arguments, option.name) for option in cls.options()}
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from beam_pipeline.core.dataset.duplicates import POLICIES
 from beam_pipeline.core.errors import UsageError
@@ -13,7 +13,6 @@ from beam_pipeline.core.labels.boxes import BAD_BOXES
 from beam_pipeline.core.records.formats import COMPRESSIONS, DEFAULT_FORMAT, FORMATS
 from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES, ShardConfig, SplitFractions
 from beam_pipeline.options.group import (
-    LABEL_FILES,
     NUMBER,
     SIZE,
     Kind,
@@ -53,8 +52,7 @@ class ImageOptions(OptionGroup):
     resize: str | None = option(
         "scale images with their boxes, masks and points: 256, or WIDTHxHEIGHT such as 320x240 "
         "(default: no scaling)",
-        None,
-        Kind("SIZE", parse_side_lengths),
+        kind=Kind("SIZE", parse_side_lengths),
     )
     resize_mode: str = option(
         "shortest (cover the size), longest (fit into it), exact (stretch), pad (fit, then fill the "
@@ -112,20 +110,18 @@ class ImageOptions(OptionGroup):
         choices=POLICIES,
     )
     min_side: int | None = option(
-        "leave out images with a shorter side (default: none)", None, Kind("PIXELS", int, 1)
+        "leave out images with a shorter side (default: none)", kind=Kind("PIXELS", int, 1)
     )
     max_aspect: float | None = option(
         "leave out images whose longer side is more than RATIO times the shorter (default: none)",
-        None,
-        Kind("RATIO", float, 1, 10**9),
+        kind=Kind("RATIO", float, 1, 10**9),
     )
     max_pixels: int | None = option(
         "leave out images with more pixels than width x height = N (default: none)",
-        None,
-        Kind("N", int, 1),
+        kind=Kind("N", int, 1),
     )
     max_image_bytes: int | None = option(
-        "leave out larger files, such as 20MB, without reading them (default: none)", None, SIZE
+        "leave out larger files, such as 20MB, without reading them (default: none)", kind=SIZE
     )
 
     @property
@@ -139,18 +135,14 @@ class ImageOptions(OptionGroup):
         """The changes to images, without the codec that makes them."""
         sides = tuple(map(int, self.resize.split("x"))) if self.resize else ()
         encodes = self.resize is not None or self.image_format != geometry.IMAGE_FORMATS[0]
-        return geometry.ImageChanges(
-            orientation=self.orientation or "",
-            resize=(sides[0], sides[-1]) if sides else None,
-            resize_mode=self.resize_mode,
-            never_enlarge=self.never_enlarge,
-            image_format=self.image_format,
-            quality=self.quality,
-            reencode=self.reencode or ("auto" if encodes else "never"),
-            color_profile=self.color_profile,
-            animated=self.animated,
-            image_codec=self.image_codec,
-        )
+        changes = {
+            **vars(self),
+            "orientation": self.orientation or "",
+            "resize": (sides[0], sides[-1]) if sides else None,
+            "reencode": self.reencode or ("auto" if encodes else "never"),
+        }
+        names = {field.name for field in fields(geometry.ImageChanges)} & changes.keys()
+        return geometry.ImageChanges(**{name: changes[name] for name in names})
 
 
 @dataclass(frozen=True)
@@ -163,20 +155,17 @@ class SplitOptions(OptionGroup):
         "divide by a hash of the key; label_files: the file name of each table determines the split, "
         "as in val.csv (default: folders named train, validation or test, or the column split, "
         "otherwise train)",
-        None,
-        Kind("train=0.9,validation=0.1|label_files", parse_splits),
+        kind=Kind("train=0.9,validation=0.1|label_files", parse_splits),
     )
     split_by: str = option(
         "with --splits: keep images with the same value of a label column, such as patient, or "
         "in the same folder, in one split",
-        "",
-        "COLUMN|folder",
+        kind="COLUMN|folder",
     )
     stratify: bool = option("with --splits: divide each class in the same proportions", False)
     num_shards: int | Mapping[str, int] | None = option(
         "shards per split (default: derived from --shard_size)",
-        None,
-        Kind("N|train=128,test=8", parse_num_shards),
+        kind=Kind("N|train=128,test=8", parse_num_shards),
     )
     shard_size: int = option(
         "target shard size, such as 128MiB (default: 200MB)", DEFAULT_SHARD_BYTES, SIZE
@@ -202,11 +191,6 @@ class SplitOptions(OptionGroup):
         return self.splits if isinstance(self.splits, SplitFractions) else None
 
     @property
-    def by_label_file(self) -> bool:
-        """True if each label file is a split."""
-        return self.splits == LABEL_FILES
-
-    @property
     def split_names(self) -> tuple[str, ...]:
         """Splits that must exist even if no sample falls into them."""
         return tuple(name for name, _ in self.fractions.fractions) if self.fractions else ()
@@ -218,16 +202,15 @@ class OutputOptions(OptionGroup):
 
     title = "output"
 
-    output: str = option("output folder, created if missing", "", "DIR", required=True)
-    name: str = option("prefix of file names (default: the output folder's name)", "", "NAME")
+    output: str = option("output folder, created if missing", kind="DIR", required=True)
+    name: str = option("prefix of file names (default: the output folder's name)", kind="NAME")
     overwrite: bool = option(
         "replace the data set that an earlier run wrote to --output, and nothing else", False
     )
     reuse: str = option(
         "earlier data set whose unchanged shards are linked or copied instead of written; "
         "latest:FOLDER takes the newest complete one in a folder, whose file `latest` then names this one",
-        "",
-        "DIR",
+        kind="DIR",
     )
     resume: bool = option(
         "continue an interrupted run, or check that its data set is up to date",
@@ -241,8 +224,7 @@ class OutputOptions(OptionGroup):
     )
     features: Mapping[str, str] = option(
         "write a feature or label column under another key, such as image/source_id=label",
-        {},
-        Kind("KEY=WHAT", parse_features),
+        kind=Kind("KEY=WHAT", parse_features, empty={}),
     )
     no_card: bool = option(
         "write no data card (README.md and croissant.json) beside the shards", False
@@ -271,14 +253,12 @@ class EngineOptions(OptionGroup):
     writers: int | None = option(
         "writer processes on this machine; 0 leaves writing to the engine's workers (default: "
         "one per core, and none for a few hundred images; 0 with --runner or --direct_...)",
-        None,
-        Kind("N", int, 0, 1000),
+        kind=Kind("N", int, 0, 1000),
     )
     read_ahead: int | None = option(
         f"images each writer reads at once (default: {REMOTE_READS} from a bucket; 1 from local "
         "files, with the next ones prefetched by the system)",
-        None,
-        Kind("N", int, 1, 1000),
+        kind=Kind("N", int, 1, 1000),
     )
     read_ahead_size: int = option(
         "memory per writer for images read ahead (default: 128MB)", DEFAULT_MAX_BYTES, SIZE

@@ -13,7 +13,7 @@ from beam_pipeline.core.labels.classes import CLASS_IDS, LABEL_ORDERS
 from beam_pipeline.layouts.registry import AUTO, LAYOUTS
 from beam_pipeline.options.group import (
     NUMBER,
-    PATH,
+    PATHS,
     Kind,
     OptionGroup,
     option,
@@ -37,37 +37,28 @@ class InputOptions(OptionGroup):
     images: tuple[str, ...] = option(
         "image folders (with everything below them), globs, files, archives such as photos.zip "
         "and pets-{000..099}.tar, or Parquet files with images in them",
-        (),
-        PATH,
-        repeated=True,
+        kind=PATHS,
         required=True,
     )
     labels: tuple[str, ...] = option(
         "label files or globs: CSV, TSV, JSON Lines, Parquet or COCO JSON (default: the layout's "
         "own label files)",
-        (),
-        PATH,
-        repeated=True,
+        kind=PATHS,
     )
     masks: tuple[str, ...] = option(
         "folders or globs of masks: PNGs named like the images, whose pixels are class ids (default: "
         "the layout's own)",
-        (),
-        PATH,
-        repeated=True,
+        kind=PATHS,
     )
     inventory: tuple[str, ...] = option(
         "CSV or Parquet files that list the images, with columns uri and size, or bucket, name "
         "and size; read instead of listing the image folders",
-        (),
-        PATH,
-        repeated=True,
+        kind=PATHS,
     )
     exclude: str = option(
         "file with keys of images to leave out (paths relative to --images), one per line; - reads "
         "standard input",
-        "",
-        "FILE",
+        kind="FILE",
     )
     layout: str = option(
         f"layout of images and labels: {', '.join(LAYOUTS)} (default: %(default)s, "
@@ -104,50 +95,42 @@ class LabelOptions(OptionGroup):
     description = "Override what is detected in label files and folders."
 
     key_column: str = option(
-        "column that names the image, or none (default: detected by name)", "", "NAME"
+        "column that names the image, or none (default: detected by name)", kind="NAME"
     )
     label_column: str = option(
         "column with the label, or none to keep all columns as features (default: detected by name)",
-        "",
-        "NAME",
+        kind="NAME",
     )
     columns: Mapping[str, str] = option(
         "types of label columns: int, float, str, point for columns such as nose_x and nose_y, json to "
         "keep JSON as text, file and copy as --file_columns, or skip to leave a column out (default: inferred from "
         "the values)",
-        {},
-        Kind("name:int,score:float", parse_columns),
+        kind=Kind("name:int,score:float", parse_columns, empty={}),
     )
     file_columns: Mapping[str, str] = option(
         "columns whose cells name files, read beside the image; pictures of its size are resized with it, "
         "except for those with :copy; the same as --columns right:file,thumb:copy",
-        {},
-        Kind("right,thumb:copy", parse_file_columns),
+        kind=Kind("right,thumb:copy", parse_file_columns, empty={}),
     )
     list_column: Mapping[str, str] = option(
         "column with several values per image: tags=; (separated in a cell), tags=[] (lists in "
         "brackets) or tags (one value in each of several rows); may be repeated",
-        {},
-        Kind("tags=;", parse_list_column),
-        repeated=True,
+        kind=Kind("tags=;", parse_list_column, empty={}, repeated=True),
     )
     one_hot: tuple[str, ...] = option(
         "one-hot columns, one per class, by name or as prefix_*; the column with 1 is the "
         "image's class",
-        (),
-        Kind("a,b,c", parse_names),
+        kind=Kind("a,b,c", parse_names, empty=()),
     )
     labels_encoding: str = option(
         "encoding of tables and caption files, such as cp1251 (default: UTF-8 or UTF-16; "
         "Windows-1252 if a table is neither)",
-        "",
-        Kind("NAME", parse_encoding),
+        kind=Kind("NAME", parse_encoding, empty=""),
     )
     label_from: str = option(
         "take labels from file names: a regular expression whose group (?P<label>...) is the label; "
         "other named groups become features",
-        "",
-        Kind("REGEX", parse_label_from),
+        kind=Kind("REGEX", parse_label_from, empty=""),
     )
     label_base: int | None = option(
         "id of the first class, 0 or 1 (default: 0; 1 for objects in images)",
@@ -175,8 +158,7 @@ class LabelOptions(OptionGroup):
     classes: str = option(
         "fixed classes and ids: a file with one name per line, or the labels.txt, manifest.json "
         "or folder of an earlier data set; images of other classes are left out",
-        "",
-        "FILE",
+        kind="FILE",
     )
     classes_only: bool = option(
         "with --classes: fail if there is any other class", False, needs=("classes",)
@@ -184,20 +166,18 @@ class LabelOptions(OptionGroup):
     mask_colors: str = option(
         "table of the colours in masks, with columns name,r,g,b as in class_dict.csv; ids count from "
         "0, or come from a column id",
-        "",
-        "FILE",
+        kind="FILE",
     )
     annotator: str = option(
         "with exports of Label Studio, Labelbox and Supervisely: read the labels of one person alone, by id, "
         "e-mail address or login (default: several people have to agree)",
-        "",
-        "NAME",
+        kind="NAME",
     )
     object_features: tuple[str, ...] = option(
         "object features to write besides boxes and classes: masks (COCO, YOLO), keypoints (COCO)",
         (),
+        Kind(repeated=True),
         choices=schema.OBJECT_FEATURES,
-        repeated=True,
     )
     yolo_task: str | None = option(
         f"content of YOLO label files: {', '.join(schema.YOLO_TASKS)} (default: detected from the lines)",
@@ -227,8 +207,7 @@ class SampleOptions(OptionGroup):
     )
     row_id: str = option(
         "column whose values replace the numbers in keys of rows",
-        "",
-        "COLUMN",
+        kind="COLUMN",
         needs=("sample row", "no_image keep"),
     )
     rows_of: str = option(

@@ -64,7 +64,7 @@ class RandomAccess:
     ) -> None:
         dataset = open_to_read(folder, weights)
         own_shards = dataset.shards(split)
-        record_format = dataset.record_format
+        record_format = dataset.manifest.record_format
         check_jumps(record_format, dataset.path, "RandomAccess")
         shards.check_shards(dataset, own_shards)
         self._data = fingerprint(own_shards)

@@ -177,7 +177,7 @@ def plan_pixels(
             )
     sides = dataset.keys_of(_SIDES) or ()
     bare = dataset.keys_of((*_SIDES, _CHANNELS)) or ()
-    if encoded and dataset.bare_pixels and not bare:
+    if encoded and dataset.manifest.bare_pixels and not bare:
         raise UsageError(
             f"{dataset.path} contains bare pixels without {', '.join((*_SIDES, _CHANNELS))}, so they cannot "
             "be decoded; feature_spec() reads them as bytes"
@@ -197,7 +197,7 @@ def plan_pixels(
         keys=keys,
         encoded=encoded if encoded in keys or not asked_by else "",
         sides=sides,
-        bare=bare if dataset.bare_pixels else (),
+        bare=bare if dataset.manifest.bare_pixels else (),
         mask=mask if pixels and (mask in keys or not asked_by) else "",
         mask_pixels=pixels,
         pictures={name: picture for name, picture in beside.items() if picture[0] in keys},
@@ -213,9 +213,14 @@ def check_first_image(dataset: Dataset, shards: Sequence[Shard], encoded: str) -
     Raises:
       UsageError: the first one is not, such as an array stored as bytes.
     """
-    if dataset.manifest.content["options"].get("layout") != _FROM_PYTHON or dataset.bare_pixels:
+    if (
+        dataset.manifest.content["options"].get("layout") != _FROM_PYTHON
+        or dataset.manifest.bare_pixels
+    ):
         return
-    records = chain.from_iterable(records_of_shard(s, dataset.record_format) for s in shards)
+    records = chain.from_iterable(
+        records_of_shard(s, dataset.manifest.record_format) for s in shards
+    )
     for record in islice(records, 1):
         image = parse_example(record, {encoded: dataset.features[encoded]})[encoded]
         if image and not image_extension(image):

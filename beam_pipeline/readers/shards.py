@@ -42,7 +42,7 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
     Raises:
       DamagedRecordError: a file is missing, has another length, or its records do not fit.
     """
-    record_format = dataset.record_format
+    record_format = dataset.manifest.record_format
     walk = record_format.sizes if record_format.indexable else record_format.records
     for shard in {shard.uri: shard for shard in shards}.values():
         if not uris.is_remote(shard.uri):

@@ -27,7 +27,14 @@ try:
     import tensorflow as tf
 
     from beam_pipeline.readers import tf_steps
-    from beam_pipeline.readers.tf_steps import Parsed, Reader, mapped, spec_of, unconverted
+    from beam_pipeline.readers.tf_steps import (
+        Parsed,
+        Reader,
+        checked_images,
+        mapped,
+        spec_of,
+        unconverted,
+    )
 except ModuleNotFoundError as error:
     if error.name == "tensorflow":
         error.msg += "; reading with tf.data needs TensorFlow: pip install tensorflow"
@@ -153,18 +160,14 @@ def load(
     shards = tf_steps.own_shards(dataset, split, input_context)
     check_shards(dataset, shards, lengths=check_lengths)
     passes = _count("repeat", repeat, "True, False", {True: None, False: 1})
-    if features is not None and not as_dict:
-        raise UsageError("features are for as_dict=True: other elements are an image and its label")
-    if random_crop and cache:
-        raise UsageError("random_crop with cache would crop an image only once: leave one out")
+    _check_options(as_dict=as_dict, features=features, random_crop=random_crop, cache=cache)
     pixels = PixelOptions(image_size, channels, not antialias if exact is None else exact, dtype)
     plan = samples.plan_pixels(dataset, features, pixels, "as_dict" if as_dict else "")
     crop = None if random_crop is None else tf_steps.crop_decoder(dataset, random_crop, plan)
     batch = _batch_size(batch_size, input_context)
     image = tf_steps.image_reader(dataset, plan, antialias=antialias, crop=crop)
     if image:
-        checked = unconverted(tf_steps.checked_images)
-        image = checked(image, dataset, shards, plan, batched=bool(batch))
+        image = unconverted(checked_images)(image, dataset, shards, plan, batched=bool(batch))
     make_reader = partial(_dict_reader, plan) if as_dict else _pair_reader
     reader = make_reader(dataset, image, tf_steps.mask_readers(dataset, plan, antialias=antialias))
     _check_max_boxes(max_boxes, dataset, as_dict)
@@ -186,8 +189,12 @@ def load(
     elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE) if augment else elements
     elements = _batched(elements, reader, max_boxes, batch, drop_remainder=drop_remainder)
     in_order = seed is not None if deterministic is None else deterministic
+    return _prefetched(elements, in_order=in_order or not buffer)
+
+
+def _prefetched(elements: Any, *, in_order: bool) -> Any:
     options = tf.data.Options()
-    options.deterministic = in_order or not buffer
+    options.deterministic = in_order
     return elements.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
@@ -200,6 +207,14 @@ def _cache_file(path: Cache, dataset: Dataset, read: tuple[Any, ...], keep: Any)
         return ""
     read = (*read, keep is None or tf_steps.traced(dataset, keep))
     return f"{os.fspath(path)}-{hashlib.sha256(repr(read).encode()).hexdigest()[:16]}"
+
+
+def _check_options(*, as_dict: bool, features: Any, random_crop: Any, cache: Any) -> None:
+    """Raises UsageError for options that contradict each other."""
+    if features is not None and not as_dict:
+        raise UsageError("features are for as_dict=True: other elements are an image and its label")
+    if random_crop and cache:
+        raise UsageError("random_crop with cache would crop an image only once: leave one out")
 
 
 def _batched(

@@ -91,7 +91,7 @@ def records_of(
     dataset: Dataset, shards: Sequence[Shard], *, shuffled: bool, seed: int | None
 ) -> Any:
     """Reads the serialized examples, shard after shard, or interleaved from shards in random order."""
-    open_shards = _opener(dataset.record_format, shards)
+    open_shards = _opener(dataset.manifest.record_format, shards)
     uris = tf.constant([shard.uri for shard in shards], tf.string)
     skip_and_take = [(shard.wanted.start, len(shard.wanted)) for shard in shards]
     ranges = tf.constant(skip_and_take, tf.int64, (len(shards), 2))

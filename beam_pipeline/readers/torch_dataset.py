@@ -101,7 +101,7 @@ class TFRecordDataset(IterableDataset[Any]):
         self._shards = dataset.shards(split)
         check_shards(dataset, self._shards)
         self._data = fingerprint(self._shards)
-        self._record_format = dataset.record_format
+        self._record_format = dataset.manifest.record_format
         options = samples.PixelOptions(image_size, channels, exact, dtype)
         self._sample = samples.sampler_of(dataset, self._shards, features, decode, options)
         self._shuffle_buffer = shuffle_buffer

@@ -253,7 +253,7 @@ class FileSystem(ABC):
         return
 
     def delete(self, uris: Sequence[str]) -> None:
-        """Deletes files; missing ones are ignored."""
+        """Deletes files of one folder; missing ones are ignored."""
         for uri in uris:
             raise _unsupported(uri)
 

@@ -397,21 +397,14 @@ class BucketFiles(base.FileSystem):
         )
 
     def delete(self, uris: Sequence[str]) -> None:
-        by_bucket: dict[str, list[str]] = {}
-        for uri in uris:
-            by_bucket.setdefault(place_of(uri).bucket, []).append(uri)
-
         def delete_part(part: Sequence[str]) -> None:
             with contextlib.suppress(FileNotFoundError):  # or an earlier attempt deleted it
                 request = functools.partial(self.delete_together, part)
                 self.retried(request, part[0], self.permissions.delete, missing=False)
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            requests = [
-                pool.submit(delete_part, among[start : start + self.deletes])
-                for among in by_bucket.values()
-                for start in range(0, len(among), self.deletes)
-            ]
+            starts = range(0, len(uris), self.deletes)
+            requests = [pool.submit(delete_part, uris[at : at + self.deletes]) for at in starts]
         # Unlike with `pool.map`, all are made, whatever the first one raises.
         for request in requests:
             request.result()

@@ -244,17 +244,15 @@ def copy(source: str, uri: str, crc32c: int, *, new: bool = False) -> bool:
     is_same = file_system(source) is system
     if is_same and system.copy_from(source, uri, temporary_name(uri), new=new):
         return True
-    try:
-        with open_input(source) as file, open_output(uri, new=new) as sink:
-            crc = 0
-            while chunk := file.read(base.CHUNK_BYTES):
-                crc = extend(crc, chunk)
-                sink.write(chunk)
-            if crc != crc32c:
-                raise _OtherBytesError
-    except _OtherBytesError:
-        return False
-    return True
+    crc = 0
+    discarded = contextlib.suppress(_OtherBytesError)
+    with discarded, open_input(source) as file, open_output(uri, new=new) as sink:
+        while chunk := file.read(base.CHUNK_BYTES):
+            crc = extend(crc, chunk)
+            sink.write(chunk)
+        if crc != crc32c:
+            raise _OtherBytesError
+    return crc == crc32c
 
 
 class _OtherBytesError(Exception):

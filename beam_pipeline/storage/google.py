@@ -24,8 +24,9 @@ import ssl
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -179,16 +180,10 @@ class GoogleStorage(buckets.BucketFiles):
     def copy(self, source: str, uri: str, *, new: bool) -> bool:
         """Copies also between buckets; a large object takes several requests."""
         blob, copied = _blob(uri), _blob(source)
-        token: str | None = None
-
-        def request() -> str | None:
-            next_token: str | None = blob.rewrite(
-                copied, token=token, **_OPTIONS, **_condition(new)
-            )[0]
-            return next_token
-
+        rewrite = partial(blob.rewrite, copied, **_OPTIONS, **_condition(new))
         needed = f"{self.permissions.get}, {self.permissions.to_write(new=new)}"
-        while token := self.retried(request, uri, needed):
+        token: str | None = None
+        while token := self.retried(lambda: rewrite(token=token)[0], uri, needed):
             pass
         return True
 
@@ -306,11 +301,10 @@ def session() -> Session:
       CredentialsError: credentials are missing, or they cannot be used.
     """
     global _session
-    current = _session
-    if current is None:
+    if _session is None:
         with _lock:
-            current = _session = _session or _new_session()
-    return current
+            _session = _session or _new_session()
+    return _session
 
 
 def _forget_session() -> None:
@@ -328,7 +322,7 @@ def _new_session() -> Session:
     if os.environ.get("STORAGE_EMULATOR_HOST"):
         credentials, project = AnonymousCredentials(), None
     else:
-        credentials, project = _credentials()
+        credentials, project = default_credentials()
     client = storage.Client(project=project or "none", credentials=credentials)
     return session_of(client)
 
@@ -356,19 +350,13 @@ def session_of(client: Any) -> Session:
     return Session(client, http, direct)
 
 
-def default_project() -> str | None:
-    """Returns the project that the credentials or the environment name.
+def default_credentials() -> tuple[Any, str | None]:
+    """Returns application default credentials, and the project that they or the environment name.
+
+    It fails at once if there cannot be any: Google's own search waits 20 seconds for the metadata server.
 
     Raises:
       CredentialsError: credentials are missing, or they cannot be used.
-    """
-    return _credentials()[1]
-
-
-def _credentials() -> tuple[Any, str | None]:
-    """Returns application default credentials, or fails at once if there cannot be any.
-
-    Google's own search waits 20 seconds for the metadata server before it gives up.
     """
     if not (_credentials_named() or _metadata_server_answers()):
         raise CredentialsError(f"gs://: no credentials found on this machine; {CREDENTIALS_HELP}")
@@ -449,8 +437,9 @@ def download(place: buckets.Place, span: buckets.Span, generation: str) -> tuple
         if len(data) <= last - first:
             raise DamagedError(f"{len(data)} bytes arrived, announced were {answer.span}")
     else:
-        text = _ErrorText(data.decode("utf-8", "replace"))
-        raise from_http_status(answer.status, text.text, response=text)
+        text = data.decode("utf-8", "replace")
+        response = SimpleNamespace(text=text, json=partial(json.loads, text))
+        raise from_http_status(answer.status, text, response=response)
     return data, answer.generation
 
 
@@ -475,15 +464,12 @@ class _Direct:
         """
         self._credentials, self._renewal = credentials, Request()
         parts = urlsplit(url)
-        self._new = partial(http.client.HTTPConnection, parts.netloc, timeout=TIMEOUT[0])
+        new: Callable[..., http.client.HTTPConnection] = http.client.HTTPConnection
         if parts.scheme == "https":
-            in_folder = os.path.isdir(trusted)
-            context = ssl.create_default_context(
-                cafile=None if in_folder else trusted, capath=trusted if in_folder else None
-            )
-            self._new = partial(
-                http.client.HTTPSConnection, parts.netloc, timeout=TIMEOUT[0], context=context
-            )
+            file, folder = (None, trusted) if os.path.isdir(trusted) else (trusted, None)
+            context = ssl.create_default_context(cafile=file, capath=folder)
+            new = partial(http.client.HTTPSConnection, context=context)
+        self._new = partial(new, parts.netloc, timeout=TIMEOUT[0])
         self._idle: deque[http.client.HTTPConnection] = deque()
         weakref.finalize(self, _close_all, self._idle)
 
@@ -526,16 +512,6 @@ class _Direct:
 def _close_all(connections: Iterable[http.client.HTTPConnection]) -> None:
     for connection in connections:
         connection.close()
-
-
-class _ErrorText(NamedTuple):
-    """The part of an answer that errors of the client libraries contain."""
-
-    text: str
-
-    def json(self) -> Any:
-        """Returns the JSON. Raises ValueError."""
-        return json.loads(self.text)
 
 
 def _check(data: bytes, checksums: str) -> None:

@@ -27,7 +27,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from posixpath import commonprefix
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 PROBES_PER_RANGE = 4
 """Probes allowed for each wanted range, on average."""
@@ -66,20 +66,12 @@ class KeyRange(NamedTuple):
 EVERYTHING = KeyRange("", "")
 
 
-class Map(Protocol):
-    """A `map` that may work in parallel."""
-
-    def __call__(
-        self, function: Callable[[KeyRange], str | None], items: Sequence[KeyRange], /
-    ) -> Iterable[str | None]: ...
-
-
 def find_key_ranges(
     first: Callable[[str, str], str | None],
     wanted: int,
     *,
     within: KeyRange = EVERYTHING,
-    map_probes: Map = map,
+    map_probes: Callable[..., Iterable[str | None]] = map,
 ) -> tuple[KeyRange, ...]:
     """Finds ranges of names, in order, each with at least one name in it.
 
@@ -92,7 +84,7 @@ def find_key_ranges(
       wanted: the approximate number of ranges; fewer if there are fewer names, at most twice as
         many.
       within: the range to cut.
-      map_probes: calls `first` for the probes of one round, which are independent of each other.
+      map_probes: `map`, or one that works in parallel: the probes of one round are independent of each other.
 
     Returns: the ranges, none without names. They take at most `PROBES_PER_RANGE * wanted` probes plus
       the number of characters of the first name.

@@ -361,11 +361,22 @@ def list_bucket(
     Raises:
       ListingError: the bucket cannot be listed.
     """
-    for part in list_range(whole_range(root), batch_size, fan_out.first):
+    for part in list_first(root, batch_size, fan_out):
         if isinstance(part, NameRange):
             yield from list_all(cut(part, fan_out), batch_size, fan_out)
         else:
             yield part
+
+
+def list_first(
+    root: filters.ImageRoot, batch_size: int, fan_out: FanOut
+) -> Iterator[filters.Listed | NameRange]:
+    """Lists the first names of a bucket; the rest is yielded as a range.
+
+    Raises:
+      ListingError: the bucket cannot be listed.
+    """
+    return list_range(whole_range(root), batch_size, fan_out.first)
 
 
 def list_all(

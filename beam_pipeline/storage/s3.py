@@ -6,7 +6,7 @@ import functools
 import http.client
 import os
 from datetime import datetime, timedelta, timezone
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from botocore.configprovider import ConfiguredEndpointProvider
@@ -23,14 +23,6 @@ _REGION_SECONDS = 5
 _ASK_AGAIN = timedelta(minutes=5)
 _COPY_IF_FREE = "header:if-none-match:*"
 _YES = frozenset({"1", "true", "yes", "on"})
-
-
-class _Settings(NamedTuple):
-    """Attributes: endpoint, region: None if not set; credentials: botocore's, None for none."""
-
-    endpoint: str | None
-    region: str | None
-    credentials: Any
 
 
 class S3Files(obstore_driver.ObstoreFiles):
@@ -60,15 +52,19 @@ class S3Files(obstore_driver.ObstoreFiles):
         if credentials is None:
             config["skip_signature"] = True
         else:
-            options["credential_provider"] = _Provider(credentials)
+            options["credential_provider"] = functools.partial(_current, credentials)
         return S3Store(bucket, config=config, **options)
 
     def check_credentials(self) -> None:
         _ = self.settings
 
     @functools.cached_property
-    def settings(self) -> _Settings:
-        """The settings of this process. Raises CredentialsError, UsageError."""
+    def settings(self) -> tuple[str | None, str | None, Any]:
+        """Endpoint and region, None if not set, and botocore's credentials, None for none.
+
+        Raises:
+          CredentialsError, UsageError: there are none, or a setting cannot be used.
+        """
         try:
             session = Session()
             endpoint = ConfiguredEndpointProvider(
@@ -92,7 +88,7 @@ class S3Files(obstore_driver.ObstoreFiles):
                 f"s3://: the endpoint is {endpoint!r}, expected a URL such as https://minio.example:9000; it "
                 "is set by AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_S3, or endpoint_url in ~/.aws/config"
             )
-        return _Settings(endpoint or None, os.environ.get("AWS_REGION") or region, credentials)
+        return endpoint or None, os.environ.get("AWS_REGION") or region, credentials
 
 
 def _is_endpoint(url: str) -> bool:
@@ -105,21 +101,15 @@ def _is_endpoint(url: str) -> bool:
     return bool(has_server) and url.isascii() and url.isprintable() and " " not in url
 
 
-class _Provider:
-    """Hands botocore's credentials, which renew themselves, to the library."""
-
-    def __init__(self, credentials: Any) -> None:
-        self._credentials = credentials
-
-    def __call__(self) -> dict[str, Any]:
-        """Returns the credentials of now."""
-        frozen = self._credentials.get_frozen_credentials()
-        return {
-            "access_key_id": frozen.access_key,
-            "secret_access_key": frozen.secret_key,
-            "token": frozen.token,
-            "expires_at": datetime.now(timezone.utc) + _ASK_AGAIN,
-        }
+def _current(credentials: Any) -> dict[str, Any]:
+    """Returns botocore's credentials of now, which renew themselves, as the library takes them."""
+    frozen = credentials.get_frozen_credentials()
+    return {
+        "access_key_id": frozen.access_key,
+        "secret_access_key": frozen.secret_key,
+        "token": frozen.token,
+        "expires_at": datetime.now(timezone.utc) + _ASK_AGAIN,
+    }
 
 
 def region_of(bucket: str, connection: http.client.HTTPConnection | None = None) -> str | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.listing import cuts
@@ -62,25 +61,9 @@ def _cut_parquet(uri: str, part_bytes: int) -> list[cuts.RowGroupRange]:
 def _results_of(calls: Iterable[outcome.Call]) -> Iterator[Any]:
     """The results of calls, in order."""
     running: writer_process.Tasks[Any] = writer_process.Tasks(repeat=True)
-    started = (result for call in calls for result in running.submit(call))
-    for result in itertools.chain(started, running.rest()):
-        yield result()
-
-
-def line_ranges(blocks: Iterable[cuts.LineBlock]) -> Iterator[cuts.LineRange]:
-    """Yields the ranges of a file; from the first block that is not regular on, all is one range.
-
-    Args:
-      blocks: as they were found, in order.
-    """
-    end, line = 0, 1
-    for block in blocks:
-        if not block.regular:
-            yield cuts.LineRange(end, -1, line)
-            return
-        if block.lines:
-            yield cuts.LineRange(block.begin, block.end, line, regular=True)
-        end, line = block.end, line + block.lines
+    for call in calls:
+        yield from (result() for result in running.submit(call))
+    yield from (result() for result in running.rest())
 
 
 CutBy = Callable[[str], cuts.Cut | None]
@@ -97,23 +80,35 @@ def cut_file(uri: str, cut_by: CutBy, part_bytes: int) -> list[FilePart]:
       cut_by: tells how it may be cut.
       part_bytes: the size of a part, roughly; of a Parquet file, before compression.
     """
-    ranges: list[cuts.LineRange] | list[cuts.RowGroupRange] = []
+    ranges: Sequence[cuts.LineRange | cuts.RowGroupRange] = ()
     with contextlib.suppress(OSError):  # reading tells why
         size, cut = files.size_of(uri), cut_by(uri)
         if isinstance(cut, cuts.ByLines):
-            ranges = _cut_lines(uri, size, cut.delimiter, part_bytes)
+            ranges = list(_cut_lines(uri, size, cut.delimiter, part_bytes))
         elif isinstance(cut, cuts.ByRowGroups) and size >= part_bytes // _PARQUET_SHARE:
             (ranges,) = _results_of([outcome.Call(_cut_parquet, (uri, part_bytes))])
     return [FilePart(uri, part) for part in ranges] or [FilePart(uri)]
 
 
-def _cut_lines(uri: str, size: int, delimiter: str, part_bytes: int) -> list[cuts.LineRange]:
-    """Ranges of lines; none of a file that is large and has empty lines before its header."""
+def _cut_lines(uri: str, size: int, delimiter: str, part_bytes: int) -> Iterator[cuts.LineRange]:
+    """Ranges of lines; none of a file that is large and has empty lines before its header.
+
+    From the first block that is not regular on, all is one range.
+    """
     if size < 2 * part_bytes:
-        return [cuts.LineRange(0, size)] if size > 0 else []
+        if size > 0:
+            yield cuts.LineRange(0, size)
+        return
     first = files.read_part(uri, 1 << 16, 0).partition(b"\n")[0]
     if not any(byte.isalnum() and byte.isascii() for byte in map(chr, first)):
-        return []
+        return
     starts = range(0, size, part_bytes)
     looks = (outcome.Call(_look_at, (uri, start, part_bytes, size, delimiter)) for start in starts)
-    return list(line_ranges(_results_of(looks)))
+    end, line = 0, 1
+    for block in _results_of(looks):
+        if not block.regular:
+            yield cuts.LineRange(end, -1, line)
+            return
+        if block.lines:
+            yield cuts.LineRange(block.begin, block.end, line, regular=True)
+        end, line = block.end, line + block.lines

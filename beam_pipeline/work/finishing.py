@@ -49,22 +49,6 @@ def sorted_letters(
     yield from heapq.merge(*portions, portion)
 
 
-def write_lines(uri: str, dead_letters: Iterable[DeadLetter]) -> tuple[Mapping[str, int], int]:
-    """Writes a file with a line for each dead letter. Raises OSError.
-
-    Returns: how many lines have each reason, and the sum of `line_crc` over all.
-    """
-    reasons: Counter[str] = Counter()
-    crc = 0
-    with files.open_output(uri) as sink:
-        for letter in dead_letters:
-            reasons[letter.reason] += 1
-            line = letter.to_json().encode()
-            crc += manifest.line_crc(line)
-            sink.write(line + b"\n")
-    return reasons, crc
-
-
 @dataclass(kw_only=True)
 class Reports:
     """The reports of all stages of a run, from the engine.
@@ -125,11 +109,6 @@ class DatasetFinisher:
         """The output folder."""
         return self.request.folder
 
-    @property
-    def retries(self) -> bool:
-        """True if the engine may run this again."""
-        return self.request.failures.retries
-
     def finish(self, plan: Plan, reports: Reports) -> bool:
         """Finishes a run, or notes in the output folder why the data set is not complete.
 
@@ -143,17 +122,24 @@ class DatasetFinisher:
           ConversionError: the data set is not complete, if `failures.raises_refusals`.
           OSError: a file cannot be written, if `failures.retries`.
         """
+        failures = self.request.failures
         try:
             refusal = self._write(plan, reports)
         except errors.ConversionError as error:
             refusal = plan.refusal or errors.Refusal.from_error(error)
         except OSError as error:
-            if self.retries:
+            if failures.retries:
                 raise
             reason = f"the files beside the shards in {self.folder} cannot be written: {error}"
             refusal = plan.refusal or errors.Refusal.from_error(errors.OutputError(reason), error)
         if refusal:
-            self._refuse(refusal)
+            try:  # for the launcher, which may be another process
+                output_folder.note_refusal(self.folder, refusal, failures.job)
+            except OSError:  # a full disk: the launcher in this process, if it is this one, knows
+                if failures.retries:
+                    raise
+            if failures.raises_refusals:
+                raise failures.reworded(refusal.to_error())
         return not refusal
 
     def _write(self, plan: Plan, reports: Reports) -> errors.Refusal | None:
@@ -229,9 +215,8 @@ class DatasetFinisher:
             self._make_way(side_files, there)
             there = set()
         for name in [name for name in side_files if name not in there]:
-            files.write_bytes(
-                files.join(folder, name), side_files[name], new=name == manifest.MANIFEST_NAME
-            )
+            uri, is_last = files.join(folder, name), name == manifest.MANIFEST_NAME
+            files.write_bytes(uri, side_files[name], new=is_last)
         if manifest.MANIFEST_NAME not in there:
             try:
                 self._check_alone((), reports.shards)
@@ -275,18 +260,19 @@ class DatasetFinisher:
         named, *more = data.decode(errors="replace").split("\n")
         if more != [""] or "/" in named or os.path.islink(self.pointer):
             raise errors.ConversionError("it is not a run's, but somebody's own; move it away")
-        manifests = [files.join(above, name, manifest.MANIFEST_NAME) for name in (named, own)]
-        if named and files.exists(manifests[0]):
-            times = [files.changed_at(uri) for uri in manifests]
-            if times[0] > times[1]:
-                return
+        theirs, ours = (files.join(above, name, manifest.MANIFEST_NAME) for name in (named, own))
+        if named and files.exists(theirs) and files.changed_at(theirs) > files.changed_at(ours):
+            return
         files.write_bytes(self.pointer, f"{own}\n".encode())
         files.remove_folder(files.join(above, names.INCOMPLETE_FOLDER))
 
     def _write_dead_letters(
         self, plan: Plan, earlier: manifest.Manifest | None, reports: Reports
     ) -> tuple[Mapping[str, int], int]:
-        """Lists the dead letters, but not for a question, and not again; returns what `write_lines` does."""
+        """Writes a line for each dead letter, but not for a question, and not again. Raises OSError.
+
+        Returns: how many lines have each reason, and the sum of `line_crc` over all.
+        """
         folder, uri = self.folder, files.join(self.folder, names.DEAD_LETTERS_NAME)
         asks = plan.refusal is not None and plan.refusal.error == errors.QuestionError.__name__
         if asks or (earlier and files.exists(uri)):
@@ -294,7 +280,15 @@ class DatasetFinisher:
         if plan.refusal and earlier is None and output_folder.read_note(folder) is None:
             # The note could not be written, and the next run has to know whose file this is.
             output_folder.note_names(folder, names.WRITING_NAME, [names.DEAD_LETTERS_NAME])
-        return write_lines(uri, sorted_letters(reports.dead_letters))
+        reasons: Counter[str] = Counter()
+        crc = 0
+        with files.open_output(uri) as sink:
+            for letter in sorted_letters(reports.dead_letters):
+                reasons[letter.reason] += 1
+                line = letter.to_json().encode()
+                crc += manifest.line_crc(line)
+                sink.write(line + b"\n")
+        return reasons, crc
 
     def _make_way(self, side_files: dict[str, bytes], there: Set[str]) -> None:
         """Notes the files that are about to be written.
@@ -332,10 +326,9 @@ class DatasetFinisher:
         for refusal in refusals:
             if refusal.error == errors.AnotherJobError.__name__:
                 raise refusal.to_error()
-        expected = {
-            shard.file_name: (shard.bytes, manifest.crc32c_text(shard.crc32c)) for shard in shards
-        }
-        altered = files.altered(self.folder, expected)
+        crc = manifest.crc32c_text
+        written = {shard.file_name: (shard.bytes, crc(shard.crc32c)) for shard in shards}
+        altered = files.altered(self.folder, written)
         if altered:
             raise errors.AnotherJobError(
                 f"another job is writing to this folder: {files.join(self.folder, altered[0])} is "
@@ -360,23 +353,12 @@ class DatasetFinisher:
             dead_letter_crc=dead_letter_crc,
         )
 
-    def _refuse(self, refusal: errors.Refusal) -> None:
-        """Notes the reason for the launcher, which may be another process."""
-        try:
-            output_folder.note_refusal(self.folder, refusal, self.request.failures.job)
-        except OSError:  # a full disk: the launcher in this process, if it is this one, knows
-            if self.retries:
-                raise
-        if self.request.failures.raises_refusals:
-            raise self.request.failures.reworded(refusal.to_error())
-
 
 def _compared(data_set: manifest.Manifest) -> Mapping[str, Any]:
     """A manifest without the entries that may change while its data set stays the same."""
-    content = data_set.content
-    counts = {k: v for k, v in content["counts"].items() if k != "ignored_files"}
+    counts = {k: v for k, v in data_set.content["counts"].items() if k != "ignored_files"}
     open_entries = ("images", "questions", "roles", manifest.CHECKSUM_ENTRY, manifest.LINES_ENTRY)
-    same = {k: v for k, v in content.items() if k not in open_entries}
+    same = {k: v for k, v in data_set.content.items() if k not in open_entries}
     return {**same, "counts": counts}
 
 

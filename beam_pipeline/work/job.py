@@ -247,13 +247,11 @@ class _SpillFile:
 
     def write(self, data: bytes) -> int | None:
         """Adds data; returns its offset, or None if it has to stay in memory."""
-        with self._lock:
-            if self._held > 0:
-                self._held -= len(data)
-                return None
-            with contextlib.suppress(OSError):
+        with self._lock, contextlib.suppress(OSError):
+            if self._held <= 0:
                 return self._written(data)
-            return None
+            self._held -= len(data)
+        return None
 
     def _written(self, data: bytes) -> int | None:
         if self._descriptor < 0:

@@ -10,8 +10,6 @@ from beam_pipeline.core.errors import SampleError, UsageError
 from beam_pipeline.core.labels import samples, schema
 from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
 from beam_pipeline.core.text import excerpt
-from beam_pipeline.layouts.layout import Source
-from beam_pipeline.work.labels import row_merger
 
 _KINDS = {**schema.KIND_NAMES, **{kind.value: kind for kind in schema.ColumnKind}}
 _BOX_SIDES = 4
@@ -30,11 +28,6 @@ class LabelColumns:
     columns: tuple[schema.Column, ...] = ()
     merger: samples.RowMerger = field(default_factory=samples.RowMerger)
     numbering: ClassNumbering = field(default_factory=lambda: ClassNumbering(order=AUTO_ORDER))
-
-    @classmethod
-    def of_source(cls, source: Source) -> LabelColumns:
-        """Those of label files."""
-        return cls(source.columns, row_merger(source, source.columns), source.numbering)
 
     @classmethod
     def of_kinds(cls, kinds: Mapping[str, Any]) -> LabelColumns:

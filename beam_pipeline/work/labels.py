@@ -13,34 +13,16 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, BinaryIO
 
-from beam_pipeline.core import errors, references
+from beam_pipeline.core import errors, packing, references
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
-from beam_pipeline.core.labels import classes, join, meeting, name_pattern, schema
-from beam_pipeline.core.labels.samples import (
-    Crops,
-    KeepUnlabelled,
-    RowMerger,
-    UnnamedImages,
-    is_unlabelled,
-)
+from beam_pipeline.core.labels import classes, join, matching, name_pattern, samples, schema
 from beam_pipeline.core.listing import cuts, filters
-from beam_pipeline.core.packing import (
-    BATCH_SIZE,
-    Columns,
-    DeadLetterBatch,
-    LabelBatch,
-    SampleBatch,
-    items_of,
-    join_columns,
-    unpack_columns,
-    unpacked_size,
-)
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import layout, named_files
 from beam_pipeline.storage import files, read_ahead
@@ -48,7 +30,7 @@ from beam_pipeline.work import file_parts
 from beam_pipeline.work.listing import list_group
 from beam_pipeline.work.outcome import Division, Outcome, divide
 
-_Row = references.LabelRow | DeadLetter | LabelBatch
+_Row = references.LabelRow | DeadLetter | packing.LabelBatch
 
 
 @dataclass(frozen=True)
@@ -63,41 +45,34 @@ class RowsTask:
 
     parts: Sequence[file_parts.FilePart]
     reader: layout.LabelReader
-    unnamed: UnnamedImages | None = None
+    unnamed: samples.UnnamedImages | None = None
 
     def run(self) -> Outcome:
         """Reads the rows."""
-        tally, dead_letters = Tally(), DeadLetterBatch()
-        batches = [rows.kept_packed() for rows in self.read(tally, dead_letters)]
-        return self.outcome(batches, tally, dead_letters)
+        packed: list[packing.LabelBatch] = []
+        for outcome in self.read():
+            packed += [rows.kept_packed() for rows in outcome.main]
+        return replace(outcome, main=packed)
 
-    def outcome(
-        self, batches: Sequence[LabelBatch], tally: Tally, dead_letters: DeadLetterBatch
-    ) -> Outcome:
-        """The outcome of rows that were read."""
-        tally.orphan_rows = len(dead_letters)
-        tally.add_dead_letters(dead_letters)
-        return Outcome(batches, tally, dead_letters)
-
-    def read(self, tally: Tally, dead_letters: DeadLetterBatch) -> Iterator[LabelBatch]:
-        """Yields the rows in batches, counts them, and adds those that are broken to dead letters."""
-        rows = LabelBatch()
+    def read(self) -> Iterator[Outcome]:
+        """Yields the rows in batches, and last their counts and those that are broken."""
+        tally, dead_letters, rows = Tally(), packing.DeadLetterBatch(), packing.LabelBatch()
         for row in self._read(tally):
-            if isinstance(row, LabelBatch):
-                tally.label_rows += len(row)
-                yield from (rows, row) if rows else (row,)
-                rows = LabelBatch()
-                continue
             tally.label_rows += 1
             if isinstance(row, DeadLetter):
                 dead_letters.append(row)
+            elif isinstance(row, packing.LabelBatch):
+                tally.label_rows += len(row) - 1
+                yield Outcome([rows, row] if rows else [row])
+                rows = packing.LabelBatch()
             else:
                 rows.append(row)
-            if len(rows) >= BATCH_SIZE:
-                yield rows
-                rows = LabelBatch()
-        if rows:
-            yield rows
+            if len(rows) >= packing.BATCH_SIZE:
+                yield Outcome([rows])
+                rows = packing.LabelBatch()
+        tally.orphan_rows = len(dead_letters)
+        tally.add_dead_letters(dead_letters)
+        yield Outcome([rows] if rows else [], tally, dead_letters)
 
     def _read(self, tally: Tally) -> Iterator[_Row]:
         several = len(self.parts) > 1 and is_remote(self.parts[0].uri)
@@ -165,9 +140,9 @@ class Labelling:
     splits: SplitAssigner
     columns: Sequence[schema.Column] = schema.CLASS_FOLDER_COLUMNS
     sample_filter: classes.SampleFilters | None = None
-    keep: KeepUnlabelled | None = None
+    keep: samples.KeepUnlabelled | None = None
     roots: Sequence[filters.ImageRoot] = ()
-    crops: Crops | None = None
+    crops: samples.Crops | None = None
 
     @cached_property
     def class_column(self) -> int | None:
@@ -185,34 +160,34 @@ class Labelling:
         one_by_one = self.sample_filter or self.keep or self.files or self.splits.group_by
         return not (one_by_one or self.crops)
 
-    def of(self, joined: join.Joined) -> Outcome:
-        """The outcome of joined samples."""
+    def of(self, joined: join.Joined, listed: Tally | None = None) -> Outcome:
+        """The outcome of joined samples, with the counts of the listing of their images."""
         if self.takes_columns:
-            return self._of_columns(joined)
-        samples = joined.all_samples()
+            return self._of_columns(joined, listed)
+        refs = joined.all_samples()
         if self.crops:
             joined.samples = []
-            objects = itertools.chain.from_iterable(map(self.crops.of_image, samples))
-            joined.add_each(objects, images=len(samples))
-            samples = joined.samples
+            objects = itertools.chain.from_iterable(map(self.crops.of_image, refs))
+            joined.add_each(objects, images=len(refs))
+            refs = joined.samples
         if self.sample_filter:
-            samples, left_out = self.sample_filter.apply(samples)
+            refs, left_out = self.sample_filter.apply(refs)
             joined.dead_letters += left_out
         if schema.cell_files(self.columns):
-            samples, left_out = named_files.CellFiles(self.columns, self.roots).locate(samples)
+            refs, left_out = named_files.CellFiles(self.columns, self.roots).locate(refs)
             joined.dead_letters += left_out
-        samples, without_group = self.splits.assign(samples)
-        dead_letters = DeadLetterBatch((*joined.dead_letters, *without_group))
-        tally = _tally(joined, dead_letters)
+        refs, without_group = self.splits.assign(refs)
+        dead_letters = packing.DeadLetterBatch((*joined.dead_letters, *without_group))
+        tally = _tally(joined, listed, dead_letters)
         if not self.splits.stratified:  # else `AssignSplits` counts them in their splits
-            tally.add_samples(samples, self.class_column, self.files)
+            tally.add_samples(refs, self.class_column, self.files)
         if self.keep:
-            tally.add_unlabelled([ref.key for ref in samples if is_unlabelled(ref)])
-        return Outcome([SampleBatch(samples)] if samples else [], tally, dead_letters)
+            tally.add_unlabelled([ref.key for ref in refs if samples.is_unlabelled(ref)])
+        return Outcome([packing.SampleBatch(refs)] if refs else [], tally, dead_letters)
 
-    def _of_columns(self, joined: join.Joined) -> Outcome:
-        dead_letters = DeadLetterBatch(joined.dead_letters)
-        tally = _tally(joined, dead_letters)
+    def _of_columns(self, joined: join.Joined, listed: Tally | None) -> Outcome:
+        dead_letters = packing.DeadLetterBatch(joined.dead_letters)
+        tally = _tally(joined, listed, dead_letters)
         columns = dict(zip(references.SampleRef._fields, joined.all_columns(), strict=False))
         if not columns:
             return Outcome([], tally, dead_letters)
@@ -222,19 +197,23 @@ class Labelling:
             tally.add_columns(columns["size"], splits, labels, self.class_column or 0)
         columns["split"] = splits
         batches = [
-            SampleBatch.of_columns([c[start : start + _MOST_SAMPLES] for c in columns.values()])
+            packing.SampleBatch.of_columns(
+                [c[start : start + _MOST_SAMPLES] for c in columns.values()]
+            )
             for start in range(0, len(splits), _MOST_SAMPLES)
         ]
         return Outcome(batches, tally, dead_letters)
 
 
-def _tally(joined: join.Joined, dead_letters: Iterable[DeadLetter]) -> Tally:
+def _tally(joined: join.Joined, listed: Tally | None, dead_letters: Iterable[DeadLetter]) -> Tally:
     tally = Tally(
         listed=-joined.files_beside,
         orphan_rows=joined.orphan_rows,
         repeated_rows=joined.repeated_rows,
         further_samples=joined.further_samples,
     )
+    if listed:
+        tally.add(listed)
     tally.add_dead_letters(dead_letters)
     return tally
 
@@ -256,9 +235,9 @@ class _Portions:
     parts: int
     level: int | None = None
 
-    def numbers(self, columns: Columns) -> Sequence[int]:
+    def numbers(self, columns: packing.Columns) -> Sequence[int]:
         """The portion of each image or row."""
-        hashes = meeting.NameDivision(1 << 32, self.level).numbers(columns)
+        hashes = matching.NameDivision(1 << 32, self.level).numbers(columns)
         return [(number * 0x9E3779B1 & 0xFFFFFFFF) * self.parts >> 32 for number in hashes]
 
 
@@ -272,14 +251,14 @@ def in_portions(
       kinds: packed images and rows, each in parts.
       level: how deep the folders are that rows name; None if they name images.
     """
-    size = sum(unpacked_size(part) for parts in kinds for part in parts)
+    size = sum(packing.unpacked_size(part) for parts in kinds for part in parts)
     portions = -(-size // _MOST_UNPACKED)
     if portions < 2:
         return work(*kinds)
     levels = zip(kinds, (level, level and 0, None), strict=False)
     in_parts = [_divided(parts, _Portions(portions, deep)) for parts, deep in levels]
-    main: list[SampleBatch] = []
-    tally, dead_letters = Tally(), DeadLetterBatch()
+    main: list[packing.SampleBatch] = []
+    tally, dead_letters = Tally(), packing.DeadLetterBatch()
     for number in range(portions):
         outcome = work(*(parts.pop(number, []) for parts in in_parts))
         main += (batch.kept_packed() for batch in outcome.main)
@@ -295,7 +274,7 @@ def _divided(parts: Sequence[bytes], division: Division) -> dict[int, list[bytes
     some: list[bytes] = []
     for index, part in enumerate(parts, 1):
         some.append(part)
-        if index == len(parts) or sum(map(unpacked_size, some)) >= _DIVIDED_AT_ONCE:
+        if index == len(parts) or sum(map(packing.unpacked_size, some)) >= _DIVIDED_AT_ONCE:
             for number, packed in divide(some, division).main:
                 divided[number].append(packed)
             some = []
@@ -304,16 +283,11 @@ def _divided(parts: Sequence[bytes], division: Division) -> dict[int, list[bytes
 
 def _images(
     parts: Sequence[bytes], labelling: Labelling, inventoried: bool
-) -> tuple[Columns, Tally]:
+) -> tuple[packing.Columns, Tally | None]:
     """The columns of images, and their counts where they are listed only now."""
-    return list_group(parts, labelling.roots) if inventoried else (join_columns(parts), Tally())
-
-
-def _with_listing(outcome: Outcome, listed: Tally) -> Outcome:
-    """The outcome of images with the counts of their listing."""
-    assert outcome.tally
-    outcome.tally.add(listed)
-    return outcome
+    return (
+        list_group(parts, labelling.roots) if inventoried else (packing.join_columns(parts), None)
+    )
 
 
 @dataclass(frozen=True)
@@ -337,19 +311,20 @@ class LabelImages:
         keep, dead_letters = self.labelling.keep, list[DeadLetter]()
         images, listed = _images(parts, self.labelling, self.inventoried)
         if images and self.may_repeat:
-            unique, dead_letters = join.split_duplicates(items_of(references.ImageRef, images))
+            refs = packing.items_of(references.ImageRef, images)
+            unique, dead_letters = join.split_duplicates(refs)
             images = list(zip(*unique, strict=True)) if dead_letters else images
         if not images:
             joined = join.Joined()
         elif self.names:
-            joined = self.names.label(items_of(references.ImageRef, images), keep)
+            joined = self.names.label(packing.items_of(references.ImageRef, images), keep)
         else:
             joined = join.label_by_folder(images, keep)
         joined.dead_letters += dead_letters
-        return _with_listing(self.labelling.of(joined), listed)
+        return self.labelling.of(joined, listed)
 
 
-def row_merger(source: layout.Source, columns: Sequence[schema.Column]) -> RowMerger:
+def row_merger(source: layout.Source, columns: Sequence[schema.Column]) -> samples.RowMerger:
     """Makes one row of all that name the same image; see `FileLabels` and `ListedLabels`.
 
     Args:
@@ -358,7 +333,7 @@ def row_merger(source: layout.Source, columns: Sequence[schema.Column]) -> RowMe
     """
     labels = source.labels
     merges = isinstance(labels, layout.FileLabels) and labels.merge_rows
-    return RowMerger(
+    return samples.RowMerger(
         repeated=tuple(merges and column.repeated for column in columns),
         unique=tuple(merges and schema.is_list_of_classes(column) for column in columns),
         unnamed=labels.unnamed if isinstance(labels, layout.FileLabels) else None,
@@ -380,7 +355,7 @@ class JoinRows:
       inventoried: images are rows of inventories, to be listed here.
     """
 
-    merger: RowMerger
+    merger: samples.RowMerger
     labelling: Labelling
     inventoried: bool = False
 
@@ -388,11 +363,11 @@ class JoinRows:
         self, parts: Sequence[bytes], rows: Sequence[bytes], named: Sequence[bytes] = ()
     ) -> Outcome:
         """The outcome of images and rows, packed, and of rows of files that are read beside an image."""
-        beside = {name for part in named for name in unpack_columns(part)[0]}
+        beside = {name for part in named for name in packing.unpack_columns(part)[0]}
         keep = self.labelling.keep
         images, listed = _images(parts, self.labelling, self.inventoried)
-        joined = join.join_bucket(images, join_columns(rows), self.merger, keep, beside)
-        return _with_listing(self.labelling.of(joined), listed)
+        joined = join.join_bucket(images, packing.join_columns(rows), self.merger, keep, beside)
+        return self.labelling.of(joined, listed)
 
 
 @dataclass(frozen=True)

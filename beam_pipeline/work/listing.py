@@ -10,24 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from beam_pipeline.core import errors, references
+from beam_pipeline.core import errors, packing, references
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.listing import cuts, inventory
 from beam_pipeline.core.listing.filters import ImageRoot, ObjectFilter
-from beam_pipeline.core.packing import (
-    BATCH_SIZE,
-    Columns,
-    DeadLetterBatch,
-    ImageBatch,
-    Same,
-    items_by_part,
-    items_of,
-    join_columns,
-    pack_columns,
-    put_together,
-    unpack_columns,
-)
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import Files, LinkedFolder, LocalListing, Subfolder
@@ -54,11 +41,7 @@ class PackedFiles(NamedTuple):
     @classmethod
     def of(cls, files: Files) -> PackedFiles:
         """The files, packed."""
-        return cls(files.folder, pack_columns([files.names]), len(files.names))
-
-    def unpacked(self) -> Files:
-        """The files."""
-        return Files(self.folder, unpack_columns(self.names)[0])
+        return cls(files.folder, packing.pack_columns([files.names]), len(files.names))
 
 
 Part = PackedFiles | Subfolder
@@ -108,16 +91,17 @@ class ListingTask:
             if isinstance(part, Subfolder):
                 listing.waiting.append(part)
             elif images.count < most:
-                images.add(part.unpacked())
+                images.add(Files(part.folder, packing.unpack_columns(part.names)[0]))
             else:
                 rest.append(part)
-        for listed in listing.files(min(most, BATCH_SIZE), until=most - images.count):
+        for listed in listing.files(min(most, packing.BATCH_SIZE), until=most - images.count):
             if images.count < most:
                 images.add(listed)
             else:
                 rest.append(PackedFiles.of(listed))
-        images.add_counts()
-        return ListedPart(images.outcome(), [*rest, *listing.waiting], listing.links.folders)
+        return ListedPart(
+            images.outcome(last=True), [*rest, *listing.waiting], listing.links.folders
+        )
 
 
 class FoundImages:
@@ -125,9 +109,8 @@ class FoundImages:
 
     def __init__(self, listing: LocalListing) -> None:
         self.count = 0
-        self._tally = Tally()
         self._listing = listing
-        self._columns: list[Columns] = []
+        self._columns: list[packing.Columns] = []
         self._dead_letters: list[DeadLetter] = []
 
     def add(self, files: Files) -> None:
@@ -137,19 +120,17 @@ class FoundImages:
         self._dead_letters += dead_letters
         self.count += len(files.names)
 
-    def add_counts(self) -> None:
-        """Adds the counts of files that are not images."""
-        self._tally.ignored.update(self._listing.rules.ignored)
-        self._tally.label_files.add(self._listing.rules.label_files)
-
-    def outcome(self) -> Outcome:
-        """The outcome of what was added since the last one."""
-        columns, tally, dead_letters = put_together(self._columns), self._tally, self._dead_letters
-        images = ImageBatch.of_columns(columns)
-        tally.listed = len(images) + len(dead_letters)
+    def outcome(self, *, last: bool = False) -> Outcome:
+        """The outcome of what was added since the last one; the very last also counts files that are not images."""
+        images = packing.ImageBatch.of_columns(packing.put_together(self._columns))
+        dead_letters = packing.DeadLetterBatch(self._dead_letters)
+        tally = Tally(listed=len(images) + len(dead_letters))
         tally.add_dead_letters(dead_letters)
-        self.count, self._tally, self._columns, self._dead_letters = 0, Tally(), [], []
-        return Outcome([images] if images else [], tally, DeadLetterBatch(dead_letters))
+        if last:
+            tally.ignored.update(self._listing.rules.ignored)
+            tally.label_files.add(self._listing.rules.label_files)
+        self.count, self._columns, self._dead_letters = 0, [], []
+        return Outcome([images] if images else [], tally, dead_letters)
 
 
 _HERE = 1 << 14  # files, listed before other processes would have begun
@@ -168,7 +149,7 @@ def list_folders(root: ImageRoot, here: float = _HERE, most: int = MOST_FILES) -
       most: how many are listed together elsewhere, roughly.
     """
     here = here if writer_process.backlog() else float("inf")
-    batch_size = min(most, BATCH_SIZE)
+    batch_size = min(most, packing.BATCH_SIZE)
     listing = LocalListing(root, [Subfolder(root.uri)])
     images, parts, held = FoundImages(listing), list[Part](), 0
     running: writer_process.Tasks[ListedPart] = writer_process.Tasks(repeat=True)
@@ -193,8 +174,7 @@ def list_folders(root: ImageRoot, here: float = _HERE, most: int = MOST_FILES) -
                 task, held = ListingTask(root, tuple(parts), most), 0
                 parts.clear()
                 yield from map(ended, running.submit(task))
-        images.add_counts()
-        yield images.outcome()
+        yield images.outcome(last=True)
         parts += listing.waiting
         while True:
             while parts:
@@ -269,7 +249,7 @@ class InventoryTask:
 
     def read(self, tally: Tally) -> Iterator[tuple[int, bytes]]:
         """Yields (group, packed entries), and counts rows that are skipped."""
-        held: list[Columns] = []
+        held: list[packing.Columns] = []
         count = 0
         for columns in self._columns(tally):
             held.append(columns)
@@ -279,13 +259,13 @@ class InventoryTask:
                 held, count = [], 0
         yield from self._grouped(held)
 
-    def _grouped(self, held: Sequence[Columns]) -> Iterator[tuple[int, bytes]]:
+    def _grouped(self, held: Sequence[packing.Columns]) -> Iterator[tuple[int, bytes]]:
         if not held:
             return
-        columns = put_together(held)
-        yield from items_by_part(columns, self.division.numbers(columns))
+        columns = packing.put_together(held)
+        yield from packing.items_by_part(columns, self.division.numbers(columns))
 
-    def _columns(self, tally: Tally) -> Iterator[Columns]:
+    def _columns(self, tally: Tally) -> Iterator[packing.Columns]:
         roots = _Roots(self.roots, tally)
         try:
             with files.naming(f"--inventory {self.part.uri}", errors.InventoryError):
@@ -319,16 +299,23 @@ class _Roots:
         self._hidden_folders: set[tuple[int, str]] = set()
         self._tally = tally
 
-    def columns_of(self, rows: inventory.InventoryRows, file: str) -> Iterator[Columns]:
+    def columns_of(self, rows: inventory.InventoryRows, file: str) -> Iterator[packing.Columns]:
         """The columns of the entries of rows."""
         keys = self._keys(rows)
         if keys is None:
             entries = self._entries(rows, file)
-            while batch := list(itertools.islice(entries, BATCH_SIZE)):
+            while batch := list(itertools.islice(entries, packing.BATCH_SIZE)):
                 yield list(zip(*batch, strict=True))
             return
         count = len(keys)
-        yield [keys, rows.sizes, rows.versions, Same(0, count), Same(file, count), rows.lines]
+        yield [
+            keys,
+            rows.sizes,
+            rows.versions,
+            packing.Same(0, count),
+            packing.Same(file, count),
+            rows.lines,
+        ]
 
     def _keys(self, rows: inventory.InventoryRows) -> Sequence[str] | None:
         """The path of each row below the only root; None if rows are unusual, or roots several."""
@@ -354,11 +341,8 @@ class _Roots:
             # The name of an object may be anything and stays as it is.
             remote = is_remote(uri) and not uri.startswith("file://")
             where = uri if remote else files.canonical(uri)
-            outside = True
-            for index, root in enumerate(self._roots):
-                if not where.startswith(root.prefix):
-                    continue
-                outside = False
+            roots = [(i, r) for i, r in enumerate(self._roots) if where.startswith(r.prefix)]
+            for index, root in roots:
                 key = where[len(root.prefix) :]
                 hidden = root.hidden_folder(key)
                 if hidden and (index, hidden) not in hidden_folders:
@@ -366,11 +350,11 @@ class _Roots:
                     yield _Entry(hidden, 0, 0, index, file, line)
                 elif not hidden and key and not key.endswith("/"):
                     yield _Entry(key, size, version, index, file, line)
-            if outside:
+            if not roots:
                 tally.ignored[OUTSIDE] += 1
 
 
-def list_group(parts: Sequence[bytes], roots: Sequence[ImageRoot]) -> tuple[Columns, Tally]:
+def list_group(parts: Sequence[bytes], roots: Sequence[ImageRoot]) -> tuple[packing.Columns, Tally]:
     """The images of one group of rows, each once, and their counts.
 
     Args:
@@ -379,7 +363,7 @@ def list_group(parts: Sequence[bytes], roots: Sequence[ImageRoot]) -> tuple[Colu
     """
     tally = Tally()
     rules = [ObjectFilter(root) for root in roots]
-    entries = join_columns(parts)
+    entries = packing.join_columns(parts)
     images = _images(entries, rules, tally) if entries else []
     tally.listed = len(images[0]) if images else 0
     for root in rules:
@@ -388,15 +372,17 @@ def list_group(parts: Sequence[bytes], roots: Sequence[ImageRoot]) -> tuple[Colu
     return images, tally
 
 
-def _images(entries: Columns, rules: Sequence[ObjectFilter], tally: Tally) -> Columns:
+def _images(
+    entries: packing.Columns, rules: Sequence[ObjectFilter], tally: Tally
+) -> packing.Columns:
     """The columns of the images among entries: of all, if no file is repeated and names add nothing."""
     keys, sizes, versions = entries[:3]
     root = rules[0]
     if len(rules) == 1 and len(set(keys)) == len(keys) and root.rules.lists_all(keys, root.prefix):
         count = len(keys)
         uris = [root.prefix + key for key in keys]
-        return [keys, uris, sizes, versions, Same((), count), Same(b"", count)]
-    return list(zip(*_listed(items_of(_Entry, entries), rules, tally), strict=True))
+        return [keys, uris, sizes, versions, packing.Same((), count), packing.Same(b"", count)]
+    return list(zip(*_listed(packing.items_of(_Entry, entries), rules, tally), strict=True))
 
 
 def _listed(
@@ -406,9 +392,7 @@ def _listed(
         root = rules[entry.root]
         if entry.key.endswith("/"):
             root.hidden_folder(entry.key)  # which counts it
-            continue
-        uri = root.prefix + entry.key
-        if root.rules.lists(entry.key, uri):
+        elif root.rules.lists(entry.key, uri := root.prefix + entry.key):
             yield references.ImageRef(entry.key, uri, entry.size, entry.version)
 
 

@@ -13,12 +13,7 @@ from typing import Annotated, Any
 
 from beam_pipeline.core import errors, text, typed_json
 from beam_pipeline.core.dataset import changes, names
-from beam_pipeline.core.dataset.manifest import (
-    MANIFEST_NAME,
-    Manifest,
-    dump_json,
-    parse_manifest,
-)
+from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, Manifest, dump_json, parse_manifest
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.receipts import parse_receipt, receipt_name
 from beam_pipeline.core.images.preparation import other_codec
@@ -27,7 +22,12 @@ from beam_pipeline.core.records import formats, sharding
 from beam_pipeline.core.records.features import ORIENTATION
 from beam_pipeline.core.report import contents, side_files
 from beam_pipeline.storage import files
-from beam_pipeline.work.receipts import read_note_file, receipts_there, without_receipt
+from beam_pipeline.work.receipts import (
+    read_note_file,
+    read_receipt,
+    receipts_there,
+    without_receipt,
+)
 
 _refusals: dict[tuple[str, str], errors.Refusal] = {}
 """(output folder, job) -> the refusal of a job in this process."""
@@ -104,8 +104,7 @@ def _write(folder: str, name: str, content: Any) -> None:
 def _read(kind: Any, folder: str, name: str) -> Any:
     """A note of a kind, as `decode` has it; None if there is none. Raises ConversionError."""
     uri = files.join(folder, names.INCOMPLETE_FOLDER, name)
-    data = read_note_file(uri)
-    if data is None:
+    if (data := read_note_file(uri)) is None:
         return None
     return typed_json.parse(kind, data, f"{uri} is damaged", "; remove it by hand")
 
@@ -155,8 +154,7 @@ def noted_refusal(folder: str, job: str = "") -> errors.ConversionError | None:
     A data set that was complete before the run still is, and its note is removed.
     """
     noted = _refusals.pop((folder, job), None)
-    if noted is None:
-        noted = _read(errors.Refusal, folder, names.refusal_name(job))
+    noted = noted or _read(errors.Refusal, folder, names.refusal_name(job))
     if noted is None:
         return None
     if files.exists(files.join(folder, MANIFEST_NAME)):
@@ -244,9 +242,8 @@ def prepare_output(folder: str, overwrite: bool) -> None:
     if paths and not overwrite and not _is_left_by_refusal(folder, paths):
         first = ", ".join(sorted(paths)[:3]) + (", ..." if len(paths) > 3 else "")
         unfinished = any(name.split("/")[0] == names.INCOMPLETE_FOLDER for name in paths)
-        there = (
-            "an earlier run that did not finish" if unfinished else text.counted(len(paths), "file")
-        )
+        unfinished_run = "an earlier run that did not finish"
+        there = unfinished_run if unfinished else text.counted(len(paths), "file")
         raise errors.OutputNotEmptyError(
             f"--output {folder} is not empty: it contains {there} ({first}). Choose another folder, or "
             f"use {'--resume to continue it, or ' if unfinished else ''}--overwrite to replace the "
@@ -375,7 +372,7 @@ def clean_up_refused(folder: str) -> None:
     if paths & noted_names(folder) - letters:  # a job lost its shards to another at the end
         return
     if letters and not files.size_of(files.join(folder, names.DEAD_LETTERS_NAME)):
-        files.delete(folder, [names.DEAD_LETTERS_NAME])
+        files.delete(folder, sorted(letters))
         letters = set()
     if letters:
         note_names(folder, names.WRITING_NAME, letters)
@@ -385,10 +382,10 @@ def clean_up_refused(folder: str) -> None:
 def _is_left_by_refusal(folder: str, paths: set[str]) -> bool:
     """Tells whether a folder contains nothing but what `clean_up_refused` leaves."""
     dead_letters = paths & {names.DEAD_LETTERS_NAME}
-    if {name.split("/")[0] for name in paths - dead_letters} - {names.INCOMPLETE_FOLDER}:
-        return False
+    folders = {name.split("/")[0] for name in paths - dead_letters}
     inside = files.list_folder(files.join(folder, names.INCOMPLETE_FOLDER))
-    return inside == [names.WRITING_NAME] and noted_names(folder) == dead_letters
+    has_one_note = folders <= {names.INCOMPLETE_FOLDER} and inside == [names.WRITING_NAME]
+    return has_one_note and noted_names(folder) == dead_letters
 
 
 def file_versions(folder: str) -> dict[str, int]:
@@ -396,12 +393,12 @@ def file_versions(folder: str) -> dict[str, int]:
 
     Empty if the data set is incomplete: no manifest, or a shard is missing or of another length.
     """
-    manifest = earlier_manifest(folder)
-    there = files.files_in(folder) if manifest else {}
-    sizes = {name: file.size for name, file in there.items()}
-    if manifest is None or any(sizes.get(s.path) != s.bytes for s in manifest.shards):
+    if not (manifest := earlier_manifest(folder)):
         return {}
-    return {name: file.version for name, file in there.items()}
+    there = files.files_in(folder)
+    sizes = {name: file.size for name, file in there.items()}
+    is_whole = all(sizes.get(shard.path) == shard.bytes for shard in manifest.shards)
+    return {name: file.version for name, file in there.items()} if is_whole else {}
 
 
 def _earlier_files(folder: str, paths: Collection[str]) -> set[str]:
@@ -446,18 +443,18 @@ def _by_receipts(folder: str, paths: Iterable[str]) -> Manifest | None:
         return None
     options: Mapping[str, Any] = {}
     ids: dict[str, int] = {}
-    for uri in (files.join(folder, receipt_name(shard)) for shard in shards):
+    for shard in shards:
         with contextlib.suppress(errors.ConversionError):
-            inputs = parse_receipt(read_note_file(uri) or b"", uri).inputs
-            options = {"columns": [], **inputs.options, "compression": "none"}
-            ids |= inputs.class_ids
+            if receipt := read_receipt(folder, shard):
+                options = {"columns": [], **receipt.inputs.options, "compression": "none"}
+                ids |= receipt.inputs.class_ids
     # Receipts lack the classes that no sample has; the list for TensorFlow Datasets has all.
     for uri in (files.join(folder, name) for name in paths if name.endswith(".labels.txt")):
         lines = (read_note_file(uri) or b"").decode(errors="replace").split("\n")
         listed = {name: i for i, name in enumerate(lines[:-1])}
         ids = listed if ids and ids.items() <= listed.items() else ids
     of_shards = [{"path": shard, "examples": 0, "bytes": 0} for shard in shards]
-    of_classes = [{"id": i, "name": name} for name, i in sorted(ids.items(), key=itemgetter(1))]
+    classes = sorted(ids.items(), key=itemgetter(1))
     content = {
         "name": "",
         "seed": 0,
@@ -465,7 +462,7 @@ def _by_receipts(folder: str, paths: Iterable[str]) -> Manifest | None:
         "features": {},
         "dead_letters": {},
         "splits": {"": {"examples": 0, "bytes": 0, "shards": of_shards}},
-        "classes": of_classes,
+        "classes": [{"id": i, "name": name} for name, i in classes],
         "counts": {"examples": 0},
     }
     with contextlib.suppress(ValueError):
@@ -476,10 +473,8 @@ def _by_receipts(folder: str, paths: Iterable[str]) -> Manifest | None:
 def _is_side_file(folder: str, name: str, manifest: Manifest | None) -> bool:
     """True for a file beside the shards that a run wrote and that was not replaced since."""
     entry = side_files.side_file(name)
-    if entry is None:
-        return False
-    if entry.is_ours is None:
-        return True
+    if entry is None or entry.is_ours is None:
+        return entry is not None
     with contextlib.suppress(errors.ConversionError, OSError):
         if name == names.DEAD_LETTERS_NAME:  # of any length
             content = next(read_dead_letters(folder, bytes), b"")

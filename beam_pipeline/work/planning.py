@@ -146,43 +146,41 @@ class Planning:
 
     Attributes:
       request: how the shards will be written.
-      wishes: what the plan depends on beside the samples.
+      plan_request: what the plan depends on beside the samples.
       run: the name, seed, options and features, for the note; features of None are learned from records.
       writes: whether the shards will be written, so that the disk of the output folder needs room.
     """
 
     request: writing.WriteRequest
-    wishes: PlanRequest
+    plan_request: PlanRequest
     run: Mapping[str, Any]
     writes: bool = True
 
     def __call__(self, tally: Tally) -> Iterator[Outcome]:
-        """The outcome of the sum of all tallies."""
+        """The outcome of the sum of all tallies; the plan of a pipeline's records settles their features as well."""
         samples, size = tally.samples.total(), tally.sample_bytes.total()
         job.report_progress(job.Counts(samples=samples, image_bytes=size, is_total=True))
-        plan = self._plan(tally)
-        planned = {SAMPLES_PLANNED: samples, BYTES_PLANNED: size, DEAD_LETTERS: tally.dead.total()}
-        yield Outcome([plan], counters=planned)
-
-    def _plan(self, tally: Tally) -> Plan:
-        """Makes the plan and notes it; the plan of a pipeline's records settles their features as well."""
         folder, earlier, run, features = self.request.folder, self.request.earlier, self.run, None
         if tally.features is not None:
             features = tally.features.features if run["features"] is None else run["features"]
             if refusal := self._record_refusal(tally, tally.features):
                 tally.refusals.append(refusal)
             run = {**run, "features": features}
-        plan = make_plan(tally, self.wishes, earlier.kept if earlier else NOTHING_KEPT)
+        plan = make_plan(tally, self.plan_request, earlier.kept if earlier else NOTHING_KEPT)
         plan = dataclasses.replace(plan, features=features)
         run = changes.with_settled(run, plan.settled)
         try:
             with files.naming(folder, errors.OutputError):
                 self._check_earlier_run(plan, run)
-            self._note(plan, run)
-            return plan
+            with files.naming(folder, errors.OutputError, "written to"):
+                output_folder.write_note(folder, plan, run)
+                if self.writes:
+                    self._check_space(plan, run)
         except errors.ConversionError as error:  # or an earlier run cannot be read
-            refusal = errors.Refusal.from_error(error)
-        return dataclasses.replace(plan, refusal=plan.refusal or refusal)
+            refusal = plan.refusal or errors.Refusal.from_error(error)
+            plan = dataclasses.replace(plan, refusal=refusal)
+        planned = {SAMPLES_PLANNED: samples, BYTES_PLANNED: size, DEAD_LETTERS: tally.dead.total()}
+        yield Outcome([plan], counters=planned)
 
     def _record_refusal(self, tally: Tally, schema: FeatureSchema) -> errors.Refusal | None:
         """Why records are not written, though perhaps none of them is too bad; or None."""
@@ -192,16 +190,8 @@ class Planning:
         elif not tally.samples.total():
             _, message, *_ = min(tally.first.values())
             fault = f"none of {tally.listed} records can be written: {message}"
-        refusal = too_many_bad(tally, self.wishes.max_bad_fraction)
+        refusal = too_many_bad(tally, self.plan_request.max_bad_fraction)
         return refusal or (errors.Refusal.from_error(errors.SampleError(fault)) if fault else None)
-
-    def _note(self, plan: Plan, run: Mapping[str, Any]) -> None:
-        """Notes the plan. Raises OutputError if the folder cannot be written to or has too little space."""
-        folder = self.request.folder
-        with files.naming(folder, errors.OutputError, "written to"):
-            output_folder.write_note(folder, plan, run)
-            if self.writes:
-                self._check_space(plan, run)
 
     def _check_earlier_run(self, plan: Plan, run: Mapping[str, Any]) -> None:
         """Raises ConversionError if this run would not write what the earlier one did, or over another's."""
@@ -209,8 +199,7 @@ class Planning:
         folder, resume = self.request.folder, self.request.resume
         if self.writes and not resume:
             check_unwritten(folder, plan.shard_plan, retries=self.request.failures.retries)
-        earlier = read_earlier(folder) if resume else None
-        if not earlier:
+        if not (earlier := read_earlier(folder) if resume else None):
             return
         if earlier.shard_plan != plan.shard_plan:
             raise other_shards(earlier.shard_plan, plan.shard_plan)

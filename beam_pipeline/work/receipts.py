@@ -39,8 +39,7 @@ def read_receipt(folder: str, shard: str) -> Receipt | None:
       ConversionError: it is damaged, cannot be read, or is another shard's.
     """
     uri = files.join(folder, receipt_name(shard))
-    data = read_note_file(uri)
-    if data is None:
+    if (data := read_note_file(uri)) is None:
         return None
     receipt = parse_receipt(data, uri)
     own = receipt.inputs.spec.file_name
@@ -119,11 +118,10 @@ class EarlierDataSet:
             if receipt:
                 receipts.append(receipt)
             notes += [note] if note else []
-        (only,) = receipts if len(receipts) == 1 else (None,)
         reusable = None
         if (
-            only
-            and only.inputs.spec.of == inputs.spec.of
+            len(receipts) == 1
+            and (only := receipts[0]).inputs.spec.of == inputs.spec.of
             and changes.has_same_outcome(only, inputs)
             and (not only.info.codec or only.info.codec == codec_here(only.info.codec))
         ):
@@ -135,11 +133,9 @@ class EarlierDataSet:
 
     def samples_elsewhere(self, splits: Sequence[str]) -> changes.SampleChanges:
         """The samples of splits that are not among these, as removed ones."""
-        removed: list[str] = []
-        for spec in self.shard_plan.specs:
-            receipt = None if spec.split in splits else self._receipt(spec)[0]
-            if receipt:
-                removed += [ref.key for ref in changes.written_samples(receipt)]
+        specs = (spec for spec in self.shard_plan.specs if spec.split not in splits)
+        receipts = filter(None, (self._receipt(spec)[0] for spec in specs))
+        removed = (ref.key for receipt in receipts for ref in changes.written_samples(receipt))
         return changes.NO_CHANGES._replace(removed=tuple(sorted(removed)))
 
     def _receipt(self, spec: ShardSpec) -> tuple[Receipt | None, str]:
@@ -198,30 +194,24 @@ class EarlierShards:
         """
         if self.reusable is None:
             return None
-        spec, earlier = self.inputs.spec, self.reusable
+        earlier, name = self.reusable, self.inputs.spec.file_name
         uri = files.join(self.data_set.folder, earlier.inputs.spec.file_name)
-        target = files.join(folder, spec.file_name)
-        try:
-            taken = files.copy(uri, target, earlier.info.crc32c, new=new)
-        except (FileNotFoundError, PermissionError):
-            taken = False
-        if not taken:
-            self.reusable = None
-            self.notes.append(
-                f"{uri} was damaged or deleted meanwhile, or may not be read: the shard is written again"
-            )
-            return None
-        info = earlier.info._replace(file_name=spec.file_name)
-        return replace(earlier, inputs=self.inputs, info=info)
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            if files.copy(uri, files.join(folder, name), earlier.info.crc32c, new=new):
+                info = earlier.info._replace(file_name=name)
+                return replace(earlier, inputs=self.inputs, info=info)
+        self.reusable = None
+        self.notes.append(
+            f"{uri} was damaged or deleted meanwhile, or may not be read: the shard is written again"
+        )
+        return None
 
     def fate(self, receipt: Receipt) -> changes.ShardFate:
         """The fate of the shard, given its receipt."""
-        samples = changes.NO_CHANGES
-        if self.reusable is None:
+        kept, samples = self.reusable is not None, changes.NO_CHANGES
+        if not kept:
             samples = self._compared(changes.written_samples(receipt))
-        return changes.ShardFate(
-            samples, self.reusable is not None, receipt.info.bytes, tuple(self.notes)
-        )
+        return changes.ShardFate(samples, kept, receipt.info.bytes, tuple(self.notes))
 
     def expected_fate(self) -> changes.ShardFate:
         """The fate of the shard as far as it is known before an image is read.

@@ -183,8 +183,7 @@ class RecordReader:
             element = element.SerializeToString(deterministic=True)
         if isinstance(element, (bytes, bytearray, memoryview)):
             data = bytes(element)
-            looks = self.features != {}
-            features = _features_of(data) if looks else {}
+            features = _features_of(data) if self.features != {} else {}
             if self.features and self._checked(features) != features:
                 raise SampleError(
                     "a serialized record contains int64 where `features` declare float"
@@ -268,9 +267,6 @@ class SpoolReader:
 
     def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
         """Yields a reference to each sample, given the path of the index."""
-        with open(uri, "rb") as index:
+        with open(uri, "rb") as index, contextlib.suppress(EOFError):
             while True:
-                try:
-                    yield SampleRef(*pickle.load(index))
-                except EOFError:
-                    return
+                yield SampleRef(*pickle.load(index))

@@ -141,8 +141,8 @@ class _WriterPool:
     def expect(self, samples: int) -> None:
         """Starts the processes once more samples are expected than are written without them."""
         self._expected += samples
-        if self._expected > FEW_SAMPLES and not self._threads:
-            self._start_if_possible()
+        if self._expected > FEW_SAMPLES:
+            self._started()
 
     def start(self) -> None:
         """Starts the processes. Raises OSError or RuntimeError if the system lacks room for them."""
@@ -160,19 +160,18 @@ class _WriterPool:
 
     def submit(self, task: Task[_Result]) -> Future[_Result] | None:
         """Hands a task to a process; None if none can be started."""
-        self._start_if_possible()
-        if not self.is_running:
-            return None
-        assert self._threads
-        return self._threads.submit(copy_context().run, self._run, task)
+        threads = self._started()
+        return threads.submit(copy_context().run, self._run, task) if threads else None
 
-    def _start_if_possible(self) -> None:
+    def _started(self) -> ThreadPoolExecutor | None:
+        """The threads that wait for the processes, all of which are started now if they can be."""
         with self._lock:
             if self.count and not self._threads:
                 try:
                     self.start()
                 except (OSError, RuntimeError):
                     self.count = 0
+        return self._threads if self.count else None
 
     def _run(self, task: Task[_Result]) -> _Result:
         process = self._idle.get()
@@ -285,12 +284,7 @@ class Tasks(Generic[_Result]):
     def submit(self, task: Task[_Result]) -> Iterator[Callable[[], _Result]]:
         """Hands on a task; yields the results of the oldest ones if too many are on their way."""
         future = submit(task)
-        if future is None:
-            self._waiting.append(task.run)
-        elif self._repeat:
-            self._waiting.append(partial(_result_or_run, future, task))
-        else:
-            self._waiting.append(future.result)
+        self._waiting.append(partial(self._result, future, task) if future else task.run)
         while len(self._waiting) > backlog():
             yield self._waiting.popleft()
 
@@ -299,12 +293,13 @@ class Tasks(Generic[_Result]):
         while self._waiting:
             yield self._waiting.popleft()
 
-
-def _result_or_run(future: Future[_Result], task: Task[_Result]) -> _Result:
-    try:
-        return future.result()
-    except WriterProcessError:
-        return task.run()
+    def _result(self, future: Future[_Result], task: Task[_Result]) -> _Result:
+        try:
+            return future.result()
+        except WriterProcessError:
+            if self._repeat:
+                return task.run()
+            raise
 
 
 def serve(file_descriptor: int) -> None:

@@ -31,14 +31,8 @@ from beam_pipeline.work import job, outcome
 from beam_pipeline.work.receipts import EarlierDataSet, EarlierShards, read_receipt, write_receipt
 
 _REPORT_S = 0.1  # seconds between two reports
-_IF_GIVEN = (
-    "mask_colours",
-    "source",
-    "encoder",
-    "fingerprint",
-    "rows",
-    "imageless",
-)  # of a source's recorded values
+_IF_GIVEN = ("mask_colours", "source", "encoder", "fingerprint", "rows", "imageless")
+"""Values that only some sources record."""
 
 
 @dataclass(frozen=True)
@@ -79,16 +73,16 @@ class EncodingOptions:
 
     def class_names(self, refs: Iterable[SampleRef]) -> list[str]:
         """The classes that samples have, sorted, each once."""
-        index = schema.class_column(self.columns)
-        labels: Iterable[Any] = () if index is None else (ref.labels[index] for ref in refs)
-        names: set[str] = set()
-        for label in labels:
-            names.update(label if isinstance(label, tuple) else () if label is None else (label,))
-        return sorted(names)
+        if (index := schema.class_column(self.columns)) is None:
+            return []
+        labels: set[Any] = {ref.labels[index] for ref in refs} - {None}
+        lists = (label if isinstance(label, tuple) else (label,) for label in labels)
+        return sorted(set[str]().union(*lists))
 
     def recorded(self) -> dict[str, Any]:
         """Everything, as JSON has it in receipts; `from_recorded` reads it."""
         options, examples = self.options, self.examples.recorded()
+        changes = options.changes.recorded()
         # Receipts without "bad_boxes" are of versions that dropped images.
         drops_boxes = _has_boxes(self.columns) and options.bad_boxes == boxes.BAD_BOXES[0]
         return {
@@ -104,7 +98,7 @@ class EncodingOptions:
             **({"bad_boxes": boxes.BAD_BOXES[0]} if drops_boxes else {}),
             **({"filters": dict(options.filters)} if options.filters else {}),
             **{name: examples[name] for name in _IF_GIVEN if name in examples},
-            **({"changes": changes} if (changes := options.changes.recorded()) else {}),
+            **({"changes": changes} if changes else {}),
         }
 
     @classmethod
@@ -124,6 +118,11 @@ class EncodingOptions:
                 changes=changes,
             ),
         )
+
+    def in_order(self, batches: Iterable[bytes]) -> Sequence[SampleRef]:
+        """The samples of a shard, packed in any order, as they are written."""
+        refs = (ref for batch in batches for ref in unpack(SampleRef, batch))
+        return example_source.marked(self.examples, sort_by_key_hash(refs, self.hasher))
 
     @contextmanager
     def maker(
@@ -159,10 +158,8 @@ class EncodingOptions:
                 continue
             if ref.uri:
                 yield read_ahead.Request(ref.uri, ref.size, ref.offset)
-            if columns:
-                yield from (
-                    read_ahead.Request(uri, size, -1) for _, uri, size in files_of(ref, columns)
-                )
+            for _, uri, size in files_of(ref, columns) if columns else ():
+                yield read_ahead.Request(uri, size, -1)
 
 
 def _has_boxes(columns: Sequence[schema.Column]) -> bool:
@@ -242,21 +239,20 @@ class ShardTask:
                 return self._written(own, earlier)
             if own:
                 preparation.check_codec(own.info.codec)
-        except errors.CodecError as error:
-            return not_written(errors.CodecError(f"--resume: in {self.uri}, {error}"))
         except errors.ConversionError as error:
-            return not_written(error)
+            if isinstance(error, errors.CodecError):
+                error = errors.CodecError(f"--resume: in {self.uri}, {error}")
+            return outcome.Outcome(tagged=[(outcome.REFUSALS, errors.Refusal.from_error(error))])
         new = own is None or not files.exists(self.uri)
-        receipt = earlier.take(request.folder, new=new) if earlier else None
-        if receipt:
+        if receipt := earlier.take(request.folder, new=new) if earlier else None:
             size = sum(ref.size for ref in inputs.refs)
             job.report_progress(job.Counts(samples=len(inputs.refs), image_bytes=size))
         else:
             receipt = write_inputs(request, inputs, self.record_format, new=new, refs=refs)
         if examples.resumable:
             write_receipt(request.folder, receipt, new=own is None)
-        took = {outcome.SHARD_MS: [round(1000 * (time.monotonic() - began))]}
-        measured = {**took, outcome.SHARD_BYTES: [receipt.info.bytes]}
+        took_ms = round(1000 * (time.monotonic() - began))
+        measured = {outcome.SHARD_MS: [took_ms], outcome.SHARD_BYTES: [receipt.info.bytes]}
         return replace(self._written(receipt, earlier), measured=measured)
 
     def _is_kept(self, own: Receipt) -> bool:
@@ -303,11 +299,6 @@ class ShardTask:
         )
 
 
-def not_written(error: errors.ConversionError) -> outcome.Outcome:
-    """The outcome of a shard that was not written."""
-    return outcome.Outcome(tagged=[(outcome.REFUSALS, errors.Refusal.from_error(error))])
-
-
 def shard_inputs(
     spec: sharding.ShardSpec,
     batches: Iterable[bytes],
@@ -322,10 +313,7 @@ def shard_inputs(
       class_ids: class -> id, of its classes at least.
       encoding: the encoding of its examples.
     """
-    refs: Sequence[SampleRef] = sort_by_key_hash(
-        (ref for batch in batches for ref in unpack(SampleRef, batch)), encoding.hasher
-    )
-    refs = example_source.marked(encoding.examples, refs)
+    refs = encoding.in_order(batches)
     return ShardInputs(
         spec=spec,
         refs=refs,

@@ -65,7 +65,7 @@ def _translated(argv: Sequence[str]) -> Iterator[str]:
         elif name == "--output":
             today = datetime.now(timezone.utc).date().isoformat()
             yield f"{name}={value.replace(_DATE, today)}"
-        elif option.repeated:
+        elif option.kind.repeated:
             yield from (f"{name}={item}" for item in _values(name, value))
         else:
             yield token

@@ -81,7 +81,7 @@ def _help_text(option: Option) -> str:
     metavar = option.kind.metavar
     if metavar and not metavar.isupper():  # PATH or N says nothing here
         text += f"; written as {metavar}"
-    if option.repeated:
+    if option.kind.repeated:
         text += '; several as a JSON list, ["...", "..."]'
     return text
 
@@ -100,7 +100,7 @@ def _regex(option: Option) -> str | None:
     if option.is_switch:
         return "^(true|false)$"
     if option.name in _PICKERS:
-        return f"^({_URI}|{_LIST})$" if option.repeated else f"^{_URI}$"
+        return f"^({_URI}|{_LIST})$" if option.kind.repeated else f"^{_URI}$"
     return {int: _INTEGER, float: _NUMBER, parse_size: _SIZE}.get(option.kind.parse)
 
 

@@ -7,7 +7,7 @@ import math
 import os
 import resource
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -484,7 +484,18 @@ def test_a_data_set_is_what_its_manifest_says(tmp_path: Path) -> None:
         assert dataset.key_of(f"image/{key}") == expected
     assert dataset.keys_of(["image/height", "image/width"]) == ("h", "image/width")
     assert dataset.keys_of(["image/height", "image/channels"]) is None
-    assert (dataset.record_format, dataset.bare_pixels) == (TFRecordFormat("gzip"), True)
+    assert (dataset.manifest.record_format, dataset.manifest.bare_pixels) == (
+        TFRecordFormat("gzip"),
+        True,
+    )
+
+
+@pytest.mark.parametrize("beam_options", ["--runner=FlinkRunner", ["--runner=FlinkRunner"]])
+def test_a_table_in_memory_is_for_engines_of_this_process(beam_options: Sequence[str]) -> None:
+    """However the option that names another one is given."""
+    table = [{"image": "a.jpg", "label": "cat"}]
+    with pytest.raises(errors.UsageError, match="labels is a table in this process, which an"):
+        beam_pipeline.convert("in", labels=table, output="out", beam_options=beam_options)
 
 
 def test_names_from_data_are_escaped_in_a_notebook() -> None:

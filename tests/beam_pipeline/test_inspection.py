@@ -71,7 +71,7 @@ NO_FILE = "f is no TFRecord file, or its first record is"
             "f: record 1 is not a tf.train.Example",
         ),
         (framed(b"\x1a\x02xy"), "it lacks features"),
-        (frame_header(3 << 30) + bytes(99), "it claims 3221225472 bytes, an example has less"),
+        (frame_header(3 << 30) + bytes(99), "it claims 3221225472 bytes, expected 1048576 at"),
         (frame_header((1 << 20) + 1), "it claims 1048577 bytes, expected 1048576 at"),
     ],
 )

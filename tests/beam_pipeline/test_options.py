@@ -98,12 +98,16 @@ class Fruit(OptionGroup):
     title = "fruit"
     description = "What grows."
 
-    kinds: tuple[str, ...] = option("kinds", (), "KIND", repeated=True, required=True)
+    kinds: tuple[str, ...] = option(
+        "kinds", kind=Kind("KIND", empty=(), repeated=True), required=True
+    )
     colour: str = option("of the skin", choices=("red", "green"))
     weight: float = option("in kg", 1.0, Kind("KG", float, 0.5, 2))
     count: int = option("how many", 5, Kind("", int, 1))
     peeled: bool = option("without skin", False)
-    parts: Mapping[str, str] = option("parts", {}, Kind("", parse_list_column), repeated=True)
+    parts: Mapping[str, str] = option(
+        "parts", kind=Kind("", parse_list_column, empty={}, repeated=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,8 @@ def test_a_group_holds_what_was_parsed() -> None:
     )
     assert parsed("--kinds=fig") == Fruit(kinds=("fig",))
     assert parsed("--kinds=fig").parts == {}  # not those of the command line before
+    columns = parsed_options("--columns=a:int,b:str", "--columns=b:float").labels.columns
+    assert columns == {"a": "int", "b": "float"}
 
 
 def test_help_shows_heading_description_choices_and_defaults() -> None:

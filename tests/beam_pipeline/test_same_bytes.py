@@ -153,7 +153,7 @@ def test_only_references_cross_the_shuffle(tmp_path: Path) -> None:
             | plan_shards(
                 Planning(
                     request=request,
-                    wishes=PlanRequest(
+                    plan_request=PlanRequest(
                         name="d",
                         shards=sharding.ShardConfig(2),
                         splits=(),

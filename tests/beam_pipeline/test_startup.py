@@ -267,7 +267,6 @@ def test_the_last_job_undoes_a_change() -> None:
     made: list[str] = []
 
     @beam_patches.Patch
-    @contextlib.contextmanager
     def change() -> Iterator[None]:
         made.append("made")
         yield

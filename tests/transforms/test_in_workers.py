@@ -17,7 +17,7 @@ from beam_pipeline.core import packing
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ListingError, Refusal
-from beam_pipeline.core.labels.meeting import NameDivision
+from beam_pipeline.core.labels.matching import NameDivision
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
 from beam_pipeline.work import job, writer_process

@@ -15,14 +15,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from beam_pipeline.core import packing
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import Refusal
-from beam_pipeline.core.labels.meeting import KeyDivision
+from beam_pipeline.core.labels.matching import KeyDivision
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
 from beam_pipeline.core.packing import ImageBatch, items_of
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.transforms.listing import read_inventory
-from beam_pipeline.work import listing
 from beam_pipeline.work.file_parts import PART_BYTES, FilePart, cut_file
 from beam_pipeline.work.job import unspill_all
 from beam_pipeline.work.listing import InventoryTask, cut_of, list_group
@@ -251,5 +251,5 @@ def test_inventories_are_listed_as_their_roots_would_be(
     tally.refusals = [Refusal("InventoryError", message) for message in refusals]
     expected = in_order(ImageRef(*image) for image in images)
     for batch_size in (1, 2, 4096):
-        monkeypatch.setattr(listing, "BATCH_SIZE", batch_size)
+        monkeypatch.setattr(packing, "BATCH_SIZE", batch_size)
         assert outputs(build, "images", DEAD_LETTERS, TALLY) == [expected, [], tally]

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import apache_beam as beam
 import pytest
 
+from beam_pipeline.core import packing
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
@@ -24,7 +25,6 @@ from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels
 from beam_pipeline.transforms import in_workers
 from beam_pipeline.transforms.labels import JoinLabelBatches, ReadLabelFiles, read_containers
-from beam_pipeline.work import labels as label_work
 from beam_pipeline.work.labels import JoinRows, Labelling
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
@@ -118,7 +118,7 @@ def test_every_row_is_read(
 ) -> None:
     """Reasons to refuse travel with the counts."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(label_work, "BATCH_SIZE", batch_size)
+    monkeypatch.setattr(packing, "BATCH_SIZE", batch_size)
     write_files(".", TREE)
     os.mkfifo("b/pipe.txt")
     reading = ReadLabelFiles(labels=of_kind(kind, paths), raises=False)

@@ -90,7 +90,7 @@ MORE = replace(COUNTS, sample_bytes=Counter({"train": 300, "test": 31}))
 def planned(folder: Path, tally: Tally, *, resume: bool = False, **wishes: Any) -> Plan:
     encoding = EncodingOptions(LabelledImages(()))
     request = WriteRequest(folder=str(folder), encoding=encoding, resume=resume)
-    planning = Planning(request=request, wishes=PlanRequest(**WISHES | wishes), run=RUN)
+    planning = Planning(request=request, plan_request=PlanRequest(**WISHES | wishes), run=RUN)
     ((plan,),) = (outcome.main for outcome in planning(tally))
     assert isinstance(plan, Plan)
     return plan

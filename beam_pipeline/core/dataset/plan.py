@@ -148,7 +148,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRequest:
-    """The wishes for a plan.
+    """What a plan depends on beside the samples.
 
     Attributes:
       name: data set name.
@@ -180,7 +180,7 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
 
     Args:
       tally: the counts of listing, labels and join.
-      request: the wishes.
+      request: what the plan depends on beside them.
       earlier: what an earlier data set settles.
     """
     checks = request.checks

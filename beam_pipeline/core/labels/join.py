@@ -18,7 +18,7 @@ So a row `a.jpg` means the image `a.jpg` in the root even if there is a `cat/a.j
 `cat/a.jpg` and `dog/a.jpg` alone, both answer to 3, and the row is ambiguous.
 
 All names of an image share the part of the file name before the first dot, so images and rows that could match are brought
-together by it, here `a` (`meeting.bucket_of`), one entry each, however many names an image has.
+together by it, here `a` (`matching.bucket_of`), one entry each, however many names an image has.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from itertools import product
 from typing import Any
 
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
-from beam_pipeline.core.labels import meeting
+from beam_pipeline.core.labels import matching
 from beam_pipeline.core.labels.samples import AGREE, KeepUnlabelled, RowMerger, labelled
 from beam_pipeline.core.listing.folders import first_folder_split, folder_meaning, without_class
 from beam_pipeline.core.packing import Columns, Same, chosen_rows, items_of, put_together
@@ -107,9 +107,9 @@ class Joined:
         for ref in refs:
             *above, below = ref.key.split("/", level)
             path = ref.uri if ref.uri.endswith(ref.key) else ref.key
-            steps = meeting.folder_steps(path.removesuffix(below)) if len(above) == level else ()
+            steps = matching.folder_steps(path.removesuffix(below)) if len(above) == level else ()
             folders[tuple(steps)].append(ref)
-        named = [tuple(meeting.folder_steps(name)) for name in (rows[_NAME] if rows else ())]
+        named = [tuple(matching.folder_steps(name)) for name in (rows[_NAME] if rows else ())]
         by_tail: dict[Sequence[str], list[Sequence[str]]] = defaultdict(list)
         for steps, length in product(folders, set(map(len, named))):
             if length <= len(steps):
@@ -121,7 +121,7 @@ class Joined:
                 rows_of[candidates[0]].append(row)
                 continue
             self.orphan_rows += 1
-            self.dead_letters.append(meeting.no_folder(row, candidates, level))
+            self.dead_letters.append(matching.no_folder(row, candidates, level))
         for steps, of_folder in folders.items():
             own = rows_of[steps]
             if not merger.samples:
@@ -332,12 +332,12 @@ def _meant(
     if not rows:
         return (), set()
     names, hesitant = rows[_NAME], set[int]()
-    exact = meeting.are_exact(names) and "".join(index_of).isascii()
+    exact = matching.are_exact(names) and "".join(index_of).isascii()
     meant = [index_of.get(name, -1) for name in names] if exact else [-1] * len(names)
     open_rows = [row for row, index in enumerate(meant) if index < 0 or index in unusable]
     if not open_rows:
         return meant, hesitant
-    lookup = meeting.ImageNames([*items_of(ImageRef, images)])
+    lookup = matching.ImageNames([*items_of(ImageRef, images)])
     for number in open_rows:
         row = _row(rows, number)
         candidates = lookup.find(row)
@@ -347,7 +347,7 @@ def _meant(
             (meant[number],) = indices
             continue
         joined.orphan_rows += 1
-        joined.dead_letters.append(meeting.orphan(row, candidates, lookup))
+        joined.dead_letters.append(matching.orphan(row, candidates, lookup))
         hesitant |= indices
     return meant, hesitant
 
@@ -440,7 +440,7 @@ def _sample(
         message = f"{first.file} and {second.file} are both {merger.complete}s of this image; name only the right ones"
         return _letter(image, Reason.CONFLICTING_LABELS, message)
     else:
-        texts = [f"says {meeting.row_text(row)}" for row in (first, second)]
-    message = f"{meeting.source_of(first)} {texts[0]}, {meeting.source_of(second)} {texts[1]}; remove the wrong one"
+        texts = [f"says {matching.row_text(row)}" for row in (first, second)]
+    message = f"{matching.source_of(first)} {texts[0]}, {matching.source_of(second)} {texts[1]}; remove the wrong one"
     letter = _letter(image, Reason.CONFLICTING_LABELS, message)
     return letter._replace(file=second.file, line=second.line)

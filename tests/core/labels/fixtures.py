@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from beam_pipeline.core import dead_letters, references
-from beam_pipeline.core.labels import join, meeting, samples, typed_rows
+from beam_pipeline.core.labels import join, matching, samples, typed_rows
 from beam_pipeline.core.labels.table_rows import LabelTable, TableHead, read_chunks
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from tests.conformance.tables import choices_of
@@ -52,7 +52,7 @@ def joined(
     of_rows = None if merger.level is None else 0
     for kind, (items, level) in enumerate(((images, merger.level), (rows, of_rows))):
         for item in items:
-            (number,) = meeting.NameDivision(buckets, level).numbers([[item[0]]])
+            (number,) = matching.NameDivision(buckets, level).numbers([[item[0]]])
             groups[number][kind].append(item)
     whole = join.Joined()
     for group in groups.values():

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from beam_pipeline.core.labels import join, meeting, schema
+from beam_pipeline.core.labels import join, matching, schema
 from beam_pipeline.core.labels.samples import AGREE, KeepUnlabelled, RowMerger
 from beam_pipeline.core.references import ImageRef, LabelRow
 from tests.core.labels.fixtures import joined
@@ -104,7 +104,7 @@ def test_a_name_of_none_or_several_images_is_told_so(
         found = joined(map(image, order), [row(name, line=7)])
         assert (found.samples, found.dead_letters) == ([], sorted(letters))
     if message.startswith("the image"):
-        assert meeting.bucket_of(name, 97) == meeting.bucket_of(keys[0], 97)
+        assert matching.bucket_of(name, 97) == matching.bucket_of(keys[0], 97)
 
 
 @pytest.mark.parametrize(("listed", "written"), [(NFC, NFD), (NFD, NFC), (NFD, NFD)])
@@ -115,7 +115,7 @@ def test_composed_and_decomposed_letters_are_the_same_name(
     """macOS writes é as two characters, and a table made elsewhere as one."""
     key, name = f"{listed}/{listed}.jpg", form.replace("{}", written)
     assert [sample.key for sample in joined([image(key)], [row(name)]).samples] == [key]
-    assert meeting.bucket_of(name, 1 << 30) == meeting.bucket_of(key, 1 << 30)
+    assert matching.bucket_of(name, 1 << 30) == matching.bucket_of(key, 1 << 30)
 
 
 def object_row(number: int, note: str, line: int, file: str) -> LabelRow:
