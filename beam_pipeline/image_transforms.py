@@ -272,12 +272,9 @@ class EncodeImages(beam.PTransform):
             raise UsageError("EncodeImages does not see all classes; give Images its class_names")
         read = batched(inputs["samples"], "Samples", SampleBatch, reader)
         options = own.example_options if own else example_source.ExampleOptions()
-        encoding, class_ids = (
-            writing.EncodingOptions(examples, options=options),
-            labels.numbering.known,
-        )
-        known = own.known if own else None
-        encode = partial(_encode, encoding=encoding, class_ids=dict(class_ids), known=known)
+        encoding = writing.EncodingOptions(examples, options=options)
+        known, class_ids = own.known if own else None, dict(labels.numbering.known)
+        encode = partial(_encode, encoding=encoding, class_ids=class_ids, known=known)
         encode_stage = stage(encode, bytes, DEAD_LETTERS, main="records")
         encoded = read["items"] | beam.Reshuffle() | "Encode" >> encode_stage
         bad = (read[DEAD_LETTERS], encoded[DEAD_LETTERS]) | "AllBad" >> beam.Flatten()

@@ -159,12 +159,16 @@ class Cifar:
             uris = {name: files.join(where, name) for name in _those_in(where, self.name_files)}
             return {name: files.read_part(uri, _CHUNK_BYTES, 0) for name, uri in uris.items()}
         contents: dict[str, bytes] = {}
+        missing = dict.fromkeys(self.splits)
         with files.open_input(where) as file, archive_errors(where):
             for name, content in members(file):
+                missing.pop(_batch_name(name), None)
                 if name in self.name_files:
                     contents[name] = content.read(_CHUNK_BYTES)
                     if name == self.name_files[0] or len(contents) == len(self.fields):
-                        break  # the job reads the rest
+                        return contents  # the job reads the rest
+        if missing:
+            raise ContainerError(f"{where} lacks {', '.join(missing)}; download it again")
         return contents
 
     def meanings(self, contents: Mapping[str, bytes]) -> tuple[tuple[str, ...], ...]:
@@ -311,10 +315,11 @@ class CifarReader:
             key, place = f"{batch}/{i:05d}", offset + i * (offset + size)
             try:
                 values = self._values(labels, key if filenames is None else filenames[i])
-                yield SampleRef(key, pixels, size, split, values, place, uri, version)
             except CifarError as error:
                 reason = Reason.BAD_LABEL_VALUE
                 yield image_dead_letter(Stage.LABELS, key, uri, reason, str(error), file=uri)
+            else:
+                yield SampleRef(key, pixels, size, split, values, place, uri, version)
 
     def _values(self, labels: Sequence[object], filename: object) -> tuple[LabelValue, ...]:
         """Returns the values of the columns. Raises CifarError."""

@@ -182,10 +182,10 @@ class Instances(Task):
 
 
 def _checked(
-    of: Annotation, key: str, fits: Callable[[Any], bool], fault: str, default: Any = None
+    fields: Annotation, key: str, fits: Callable[[Any], bool], fault: str, default: Any = None
 ) -> Any:
     """A value of an annotation, or a default for none. Raises BadLabelError with the fault if it does not fit."""
-    value = default if of.get(key) is None else of[key]
+    value = default if fields.get(key) is None else fields[key]
     if not fits(value):
         raise BadLabelError(f"{key} {text.excerpt(value)} is {fault}")
     return value

@@ -90,7 +90,7 @@ class Kitti(label_files.FolderLayout):
     title = ".txt files of KITTI"
     expected = f"{_IMAGES}/ beside {_LABELS}/ in it or in its training/"
     format, classes = KittiFormat(), OBJECT_TYPES
-    suffix = ".txt"
+    pattern, suffix = "*.txt", ".txt"
     listed = ("train", "val")
 
     def pairs(self, uri: str) -> list[label_files.FolderPair]:

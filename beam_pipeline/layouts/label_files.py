@@ -391,7 +391,7 @@ class FolderLayout:
       title: names the label files, for messages.
       expected: what there is to find in --images, for messages.
       format: of the label files.
-      suffix: the extension of the label files, in lower case.
+      pattern, suffix: a glob of them, and their extension in lower case.
       listed: the names of splits' lists.
       classes: their names in the order of their ids, from the first class on; others follow.
       same_names: advice on label files of the same names in two folders, which are refused; if it is empty, each is
@@ -403,6 +403,7 @@ class FolderLayout:
     title: ClassVar[str]
     expected: ClassVar[str]
     format: ClassVar[LabelFormat]
+    pattern: ClassVar[str]
     suffix: ClassVar[str]
     listed: ClassVar[Sequence[str]]
     classes: ClassVar[Sequence[str]] = ()
@@ -427,8 +428,8 @@ class FolderLayout:
         return self.begins(next(filter(None, heads), b""))
 
     def first_files(self, folder: str) -> list[str]:
-        """The label files of a folder and of its folders train/, test/ and similar."""
-        below = tree.subfolders(folder)
+        """The label files of a folder; if they may be deeper, also those of its folders train/, test/ and similar."""
+        below = tree.subfolders(folder) if self.pattern.startswith("**/") else []
         inside = [path for path in below if posixpath.basename(path) in _LOOKED_INTO]
         folders = map(tree.names_in, (folder, *inside))
         return [uri for names in folders for uri in names.of_kind(self.suffix)]
@@ -470,7 +471,7 @@ class FolderLayout:
                 raise UsageError(f"--images {path}: no {first}; expected {self.expected}. {remedy}")
             pairs += there
         typed = options.labels or [pair.labels for pair in pairs]
-        folders = label_folders(typed, files_pattern(self.suffix), self.title, self.label_folder)
+        folders = label_folders(typed, self.pattern, self.title, self.label_folder)
         uris = [folder.uri for folder in folders]
         roots = image_roots([pair.images for pair in pairs])
         lists = read_split_lists([pair.lists for pair in pairs], self.listed)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 from urllib.parse import parse_qs, unquote
 
 from beam_pipeline.core import json_file, references
@@ -224,7 +224,7 @@ class Ultralytics(image_records.RecordLayout):
     head = re.compile(rb'\{[^\n]*"type"\s*:\s*"dataset"[^\n]*"class_names"\s*:')
     extensions = (".ndjson",)
     pixels = False
-    counts = {"boxes": (5, 5), "segments": (7, 0), "pose": (5, 0), "obb": (9, 9)}  # noqa: RUF012
+    counts: ClassVar = {"boxes": (5, 5), "segments": (7, 0), "pose": (5, 0), "obb": (9, 9)}
     """Member of annotations -> the least and the most numbers of an object; 0 for any."""
 
     def class_names(self, uri: str) -> dict[int, str]:

@@ -34,8 +34,6 @@ def open_source(name: str, options: SourceOptions) -> tuple[Source, str]:
 
 
 def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
-    if not all(map(str.strip, options.images)):
-        raise UsageError("--images: an empty path")
     options = dataclasses.replace(options, images=expanded(options.images))
     layout, why = _recognise(options) if name == AUTO else (layout_named(name), "")
     guessed = name == AUTO and layout.name == _DEFAULT_LAYOUT

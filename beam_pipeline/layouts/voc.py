@@ -127,7 +127,7 @@ class Voc(label_files.FolderLayout):
         "annotations/, or .xml files beside the images"
     )
     format = VocFormat()
-    suffix = ".xml"
+    pattern, suffix = label_files.files_pattern(".xml"), ".xml"
     listed = LISTED
     same_names = "VOC2012 contains all that VOC2008 to VOC2011 contain; name only one of these, or convert each folder on its own"
 

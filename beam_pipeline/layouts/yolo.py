@@ -353,7 +353,9 @@ class LineFormat(label_files.LabelFormat):
         """Returns (x, y of all points, visibility of each as in COCO, number of labelled points)."""
         step = self.dimensions
         points = [numbers[i : i + step] for i in range(0, len(numbers), step)]
-        visible = [int(point[2]) for point in points if step == 3]
-        visible = visible or [0 if min(point) < 0 else 2 for point in points]  # as Ultralytics
+        if step == 2:  # as Ultralytics does
+            visible = [0 if min(point) < 0 else 2 for point in points]
+        else:
+            visible = [int(point[2]) for point in points]
         coordinates = [value for point in points for value in point[:2]]
         return coordinates, visible, sum(flag > 0 for flag in visible)

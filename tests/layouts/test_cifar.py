@@ -521,12 +521,11 @@ def test_a_folder_that_cannot_be_looked_into_is_refused(monkeypatch: pytest.Monk
 
 
 def test_an_archive_of_other_files_is_refused_before_the_job(tmp_path: Path) -> None:
-    """The names of its classes are missing."""
+    """Without the file of names, all of it is read before, so what it lacks is known."""
     archive = tmp_path / "x.tar.gz"
     archive.write_bytes(tar_gz(PY, {"readme.html": b""}))
     assert usage_error(SourceOptions(images=(str(archive),)), "cifar100") == (
-        f"--images: {archive}, meta or coarse_label_names.txt or fine_label_names.txt: 0 different names, "
-        "expected 20, one for each coarse_label; download it again"
+        f"--images: {archive} lacks train, test; download it again"
     )
 
 

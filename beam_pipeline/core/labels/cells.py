@@ -91,8 +91,8 @@ def parse_cells(
         try:
             return parse(cell)
         except BadCellError as error:
-            faults.append(error)
-            return error  # in place of the value
+            faults.append(BadCellError(*error.args))  # which holds no frames, as `error` does
+            return faults[-1]  # in place of the value
 
     values = by_text(cells, attempt)
     if not faults:

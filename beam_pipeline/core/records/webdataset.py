@@ -25,6 +25,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
@@ -363,12 +364,14 @@ def _names(
     key: str, items: Sequence[bytes], example: ExampleView, content: Any, *, single: bool
 ) -> list[str]:
     """The extensions of the files of a feature: `right.png`; of a list `views.0.png`, ...; `talk.json`."""
-    if key == schema.ENCODED_KEY:
-        return [_image_extension(item, example) for item in items]
-    stem = key.removeprefix(f"{_FURTHER}/") if content == JSON else key
+    is_json, is_image = content == JSON, key == schema.ENCODED_KEY
+    if is_image and single and not is_json:
+        return [_image_extension(items[0], example)]
+    stem = key.removeprefix(f"{_FURTHER}/") if is_json else key
     stem = stem.removeprefix("image/").removesuffix("/encoded").lower()
-    stem = _NOT_IN_A_NAME.sub("_", stem)
-    extensions = (JSON if content == JSON else _extension(item) for item in items)
+    stem = "" if is_image else _NOT_IN_A_NAME.sub("_", stem)
+    extension_of = partial(_image_extension, example=example) if is_image else _extension
+    extensions = (JSON if is_json else extension_of(item) for item in items)
     if single:
         return [f"{stem}.{extension}" for extension in extensions]
     return [f"{stem}.{number}.{extension}" for number, extension in enumerate(extensions)]

@@ -215,11 +215,15 @@ def test_an_encoded_sample_is_its_image_its_class_and_its_features() -> None:
 
 
 def test_two_features_do_not_share_a_file() -> None:
-    """The second is a URL; several classes have no file, as the library reads one number from it."""
+    """The second is a URL; several classes have no file, as the library reads one number from it. Nor do pictures of a list."""
     features = {"a/b": [PNG], "a_b": [PNG + b"x"], "image/class/label": [1, 2]}
     files = files_of(features)
     assert list(files) == ["a_b.png", "json"]
     assert example_of(files, "a sample") == record_of(features)
+    pictures = {"image/encoded": [PNG, JPEG]}
+    files = files_of(pictures, {"image/encoded": {"shape": [None], "content": "picture"}})
+    assert list(files) == [".0.png", ".1.jpg", "json"]
+    assert example_of(files, "a sample") == record_of(pictures)
 
 
 def test_a_list_without_values_keeps_its_kind() -> None:
