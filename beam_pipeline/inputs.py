@@ -248,6 +248,8 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
 
 def _split_folders(source: Source) -> tuple[str, ...]:
     """The names of folders of images that are splits where class folders are below them."""
+    if not (isinstance(source.labels, FolderLabels) or source.class_by_folder):
+        return ()
     names = (posixpath.basename(path) for root in source.roots for path in subfolders(root.uri))
     return tuple(dict.fromkeys(name for name in names if name.lower() in SPLIT_NAMES))
 
