@@ -278,7 +278,7 @@ def _nothing_joined(tally: Tally, option: str) -> str:
     if not tally.label_rows:  # as in a pipeline
         of_rows = {Reason.BAD_ROW, Reason.MISSING_IMAGE, Reason.MISSING_FILE} & tally.dead.keys()
         unusable = bool(tally.dead and (of_rows or not unlabelled))
-    if unusable:
+    if unusable or tally.dead[Reason.EXCLUDED]:
         causes = _causes(tally.dead, tally, explained=True)
         return f"{none} can be written: {causes}. dead_letters.jsonl lists them all"
     if not tally.label_rows:

@@ -249,7 +249,7 @@ def _paths_as_classes(
         advice = f"If the last folder is the class, give --label_from {shlex.quote(pattern)}. If whole paths are:"
         answer = {"layout": "class_folders"}
     elif sets:
-        advice = f"{whole}If {_some(sets)} is a split, as is {_some(checks.split_folders)}:"
+        advice = f"{whole}To read {_some(sets)}, like {_some(checks.split_folders)}, as splits:"
     answer |= {"labels": ()} if checks.listed and answer else {}
     reason = f"{len(paths)} of {of_all} are paths of several folders: {described}."
     yield Question("paths_as_classes", reason, advice, answer or None)
