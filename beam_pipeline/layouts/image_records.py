@@ -353,12 +353,12 @@ class _Survey:
         self.objects += len(labelled.objects)
         self.outlines += sum(bool(shape.outline) for shape in labelled.objects)
         self.left_out.update(labelled.left_out)
-        self.fields.update(name for name, values in labelled.fields.items() if values)
+        self.fields.update(labelled.fields.keys())
         for shape in labelled.objects:
             self.attributes.update(shape.attributes.keys())
         if labelled.unlabelled:
             self.states[f"{labelled.unlabelled} (unlabelled)"] += 1
-        elif not (labelled.objects or labelled.left_out or any(labelled.fields.values())):
+        elif not (labelled.objects or labelled.left_out or labelled.fields):
             self.states["empty"] += 1
 
     def notes(self, options: layout.SourceOptions, columns: RecordColumns) -> Iterator[str]:

@@ -120,7 +120,7 @@ class Hasty(image_records.RecordLayout):
         dataset = entries.members(entry, "dataset_name")
         split = named_split(dataset) if isinstance(dataset, str) else ""
         objects = entries.objects_of(labels, self._object, "label")
-        return Labelled(*objects, {"tags": tags}, size, split)
+        return Labelled(*objects, {"tags": tags} if tags else {}, size, split)
 
     def _object(self, shape: Any) -> LabelledObject | str:
         outline, box = entries.points_at(shape, "polygon"), entries.members(shape, "bbox")
@@ -253,7 +253,7 @@ class Ultralytics(image_records.RecordLayout):
         objects = [self._object(kind, e) for kind in self.counts for e in lists.pop(kind, [])]
         left_out = [kind for kind, values in lists.items() for _ in values]
         split = SPLIT_NAMES.get(split.lower(), split)
-        return Labelled(objects, left_out, {"class": classes}, size, split)
+        return Labelled(objects, left_out, {"class": classes} if classes else {}, size, split)
 
     def _object(self, kind: str, annotation: Any) -> LabelledObject:
         values = entries.numbers(annotation, "a list of numbers")

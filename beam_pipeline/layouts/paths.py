@@ -54,8 +54,6 @@ def image_roots(
 
 def root_and_pattern(path: str, option: str) -> tuple[str, str]:
     """Returns (folder, pattern below it); the pattern is empty for all images of the folder."""
-    if not path.strip():
-        raise UsageError(f"{option}: an empty path")
     uri = files.canonical(path)
     folder = uri.removesuffix("/**") or "/"
     if is_remote(uri):

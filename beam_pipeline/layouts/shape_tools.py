@@ -311,7 +311,8 @@ class LabelMe(image_records.ImageFileLayout):
             raise BadLabelError(f"{excerpt(entry)}: expected an object with a list of shapes")
         size = entries.size_of(entry.get("imageWidth"), entry.get("imageHeight"))
         flags = [name for name, is_set in entries.mapping_at(entry, "flags").items() if is_set]
-        return Labelled(*entries.objects_of(shapes, self._object, "shape"), {"flags": flags}, size)
+        objects = entries.objects_of(shapes, self._object, "shape")
+        return Labelled(*objects, {"flags": flags} if flags else {}, size)
 
     def _object(self, shape: Any) -> LabelledObject | str:
         kind = str(members(shape, "shape_type") or "polygon")
