@@ -27,7 +27,7 @@ from beam_pipeline.core.text import excerpt, quoted
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import read_manifest
 from beam_pipeline.readers.shards import open_shard
-from beam_pipeline.storage import files
+from beam_pipeline.storage import base, files
 
 CLASS_TEXTS = (
     "image/class/text",
@@ -230,7 +230,8 @@ def _files_of(uri: str) -> Iterator[RecordFile]:
         return
     folder, pattern = posixpath.split(uri)
     is_glob = not is_folder and any(sign in pattern for sign in "*?[")
-    folder, listed = folder if is_glob else uri, {}
+    folder = folder if is_glob else uri
+    listed: Mapping[str, base.FoundFile] = {}
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         listed = files.files_in(folder)
     names = [

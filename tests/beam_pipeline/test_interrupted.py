@@ -48,8 +48,8 @@ def hold(*_):
     time.sleep(60)
 
 mkdir = os.mkdir
-def mkdir_and_hold(path, *mode):
-    mkdir(path, *mode)
+def mkdir_and_hold(path, mode=0o777):
+    mkdir(path, mode)
     if "beam-tfrecord-" in path:
         hold()
 
