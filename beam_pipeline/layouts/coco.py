@@ -59,17 +59,18 @@ class Coco:
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises names of files, or a JSON object that begins like a COCO file."""
-        wanted = _ALL_TASKS if options.labels else _wanted(options)
-        paths = options.labels or options.images
-        meant = [(path, _files_meant(path, options, wanted)) for path in paths]
-        if not all(uris for _, uris in meant):
-            return ""
-        if options.labels:
-            named = [typed_path(uri, path) for path, uris in meant for uri in uris]
+        if options.labels:  # of its folders, other layouts may be meant
+            inside = {path: _files_in(files.canonical(path), _ALL_TASKS) for path in options.labels}
+            named = [
+                typed_path(uri, path) for path, uris in inside.items() for uri in uris or [path]
+            ]
             return f"COCO's JSON in {text.some(named)}" if all(map(_is_coco, named)) else ""
         reasons = []
-        for path, uris in meant:
+        for path in options.images:
             folder = files.canonical(path)
+            uris = _files_of(folder, _wanted(options))
+            if not uris:
+                return ""
             names = [uri[len(folder) + 1 :] for uri in uris]
             reasons.append(f"{text.some(names)} in {typed_path(folder, path)}")
         return "; ".join(reasons)
