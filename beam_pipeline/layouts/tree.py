@@ -181,6 +181,16 @@ def homes(name: str, uri: str, places: Sequence[str]) -> list[str]:
     return []
 
 
+def files_of(folder: str, suffix: str) -> list[str]:
+    """Returns the sorted URIs of the files in a folder with a suffix, in any case; packages with layouts call it.
+
+    Args:
+      folder: the folder; one that does not exist or cannot be read counts as empty.
+      suffix: an extension in lower case that is not an image's.
+    """
+    return names_in(folder).of_kind(suffix)
+
+
 def stems_of(folder: str, suffix: str) -> list[str]:
     """Returns the sorted names of all files with a suffix in a folder, without it. Raises OSError."""
     names = (name for name in files.list_folder(folder) if "/" not in name and name[:1] != ".")

@@ -22,7 +22,7 @@ from beam_pipeline.layouts.label_files import (
 )
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots
-from beam_pipeline.layouts.tree import names_in, subfolders
+from beam_pipeline.layouts.tree import files_of, names_in, subfolders
 from beam_pipeline.storage import files
 
 
@@ -60,10 +60,10 @@ class Sidecar:
             return ""
         root = files.canonical(options.images[0])
         for folder in (root, *subfolders(root)):
-            names = names_in(folder)
-            for name in map(posixpath.basename, names.of_kind(".json")):
+            for uri in files_of(folder, ".json"):
+                name = posixpath.basename(uri)
                 image = name.replace(".json", ".jpg")
-                if image in names.images:
+                if image in names_in(folder).images:
                     return f"{name} beside {image} in {folder}"
         return ""
 
