@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.images import geometry, preparation
 from tests.harness import (
     ALL_BAD,
@@ -226,14 +228,20 @@ def test_resume_and_repair_refuse_another_codec(monkeypatch: pytest.MonkeyPatch)
     assert convert(*arguments) == 0
     before = digests("out")
     here = preparation.codec_here("pillow")
-    monkeypatch.setattr("beam_pipeline.core.images.pillow_codec.codec_version", lambda: "Pillow 99")
-    said = run_convert(*arguments, "--resume", code=1).err
+    with monkeypatch.context() as patched:
+        codec_version = "beam_pipeline.core.images.pillow_codec.codec_version"
+        patched.setattr(codec_version, lambda: "Pillow 99")
+        said = run_convert(*arguments, "--resume", code=1).err
     assert f"encoded by {here}, and here by Pillow 99, which may give other bytes" in said
     assert digests("out") == before
     (shard,) = [name for name in before if ".tfrecord-" in name]
     os.remove(f"out/{shard}")
-    assert f"{shard}: images are encoded by {here}, and here by" in run("repair", "out", code=1).err
-    monkeypatch.undo()
+    receipt = Path("out", receipt_name(shard))  # which writer processes read
+    content = gzip.decompress(receipt.read_bytes())
+    receipt.write_bytes(gzip.compress(content.replace(here.encode(), b"Pillow 99")))
+    said = run("repair", "out", code=1).err
+    assert f"{shard}: images are encoded by Pillow 99, and here by {here}, which may" in said
+    assert not os.path.exists(f"out/{shard}")
 
 
 @pytest.mark.readers
