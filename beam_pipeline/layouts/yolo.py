@@ -286,7 +286,7 @@ class LineFormat(label_files.LabelFormat):
         return (*schema.object_columns(pixels=False), *further)
 
     def skips(self, name: str) -> bool:
-        return name.lower().startswith(README) or name.lower() in yolo_data_set.CLASS_FILES
+        return name.lower().startswith(README)
 
     def parse(self, data: bytes, uri: str) -> label_files.ImageLabels:
         """Parses a label file; without lines, the image is without objects. Points of all are concatenated."""

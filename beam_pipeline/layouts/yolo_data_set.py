@@ -126,7 +126,11 @@ class DataSet:
         near = [*bases]
         for pair in self.pairs:
             near += [pair.labels, posixpath.dirname(pair.labels), pair.images]
-        uris = (f"{folder}/{name}" for folder in filter(None, near) for name in CLASS_FILES)
+        folders = [*filter(None, near)]
+        there = ((folder, name) for folder in folders for name in tree.names_in(folder).files)
+        in_capitals = {name.upper() for name in CLASS_FILES}
+        self.skipped |= {f"{folder}/{name}" for folder, name in there if name in in_capitals}
+        uris = (f"{folder}/{name}" for folder in folders for name in CLASS_FILES)
         for uri in dict.fromkeys(uris):
             if uri not in self.skipped and tree.has_file(uri):
                 self.skipped.add(uri)
