@@ -263,9 +263,11 @@ def test_a_writer_process_that_dies_before_it_writes_costs_nothing(
         output = tmp_path / f"{moment}"
         with job(*argv, "--output", str(output), "--writers", "2") as running:
             writers = wait_until(lambda: _children(running.pid), running)
-            time.sleep(moment * 0.2)
-            if not _shards(output):
+            time.sleep(moment * 0.05)
+            running.send_signal(signal.SIGSTOP)  # so that no shard begins after the look
+            if not (_shards(output) or (output / ".incomplete/plan.json").exists()):
                 os.kill(writers[0], signal.SIGKILL)
+            running.send_signal(signal.SIGCONT)
             _, error = running.communicate(timeout=PATIENCE_S)
         assert running.returncode == 0
         assert [line for line in error.splitlines() if not PROGRESS.search(line)] == []
