@@ -367,8 +367,10 @@ def _counts(result: PipelineResult) -> tuple[Counts, Counts]:
         # "Attempted" counts retried work twice, and shards that are being written.
         begun = name in _BEGUN or counter.committed is None
         values[name] += int((counter.attempted if begun else counter.committed) or 0)
-    done = Counts(*(values[name] for name in (outcome.IMAGES_LISTED, *_BEGUN)))
-    total = Counts(done.listed, *(values[name] for name in _PLANNED), is_total=True)
+    listed, samples, size = (values[name] for name in (outcome.IMAGES_LISTED, *_BEGUN))
+    done = Counts(listed, samples, size)
+    samples, size = (values[name] for name in _PLANNED)
+    total = Counts(listed, samples, size, is_total=True)
     return Counts._make(map(min, done, total)) if total.samples else done, total
 
 
