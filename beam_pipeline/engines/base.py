@@ -71,7 +71,7 @@ class Engine:
 
     def interrupt(self) -> str:
         """Handles Ctrl-C and returns a message about what remains."""
-        return "interrupted; no manifest was written"
+        return "interrupted"
 
     def prepare(self, config: ConvertConfig) -> None:
         """Sets options that were not given, and checks the job before it starts.
