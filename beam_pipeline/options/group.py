@@ -20,7 +20,6 @@ import dataclasses
 import math
 import os
 import re
-import warnings
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -79,8 +78,8 @@ class Option:
       choices: the allowed values; empty without such a list.
       choices_checked: False if later code checks the value against its own list.
       required: True if the command line must have it.
-      needs: options of the group, as typed, of which one must be given with this.
-      excludes: options of the group that must not be given with this -> why.
+      needs: options, as typed, of which one must be given with this.
+      excludes: options, as typed, that must not be given with this -> why.
       name: the field's name, which is the option's name without the dashes.
     """
 
@@ -242,16 +241,9 @@ class OptionGroup:
     description: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        given = self.given
-        for declared in self.options():
-            if declared.name not in given:
-                continue
-            declared.check(given[declared.name])
-            if declared.needs and not any(text.split()[0] in given for text in declared.needs):
-                raise errors.UsageError(f"{declared.flag} needs --{' or --'.join(declared.needs)}")
-            for excluded, reason in declared.excludes.items():
-                if excluded in given:
-                    raise errors.UsageError(f"{declared.flag} {reason}")
+        for declared, value in self.values():
+            if value != declared.default:
+                declared.check(value)
 
     @property
     def given(self) -> Mapping[str, Any]:
@@ -430,16 +422,9 @@ def parse_encoding(text: str) -> str:
 def parse_label_from(text: str) -> str:
     """Returns the text unchanged if it is a regular expression with named groups, or empty."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)
-            groups = re.compile(text).groupindex
+        groups = re.compile(text).groupindex
     except re.error as error:
         raise ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from error
-    except FutureWarning as error:  # another label from the same name, from one Python to the next
-        raise ArgumentTypeError(
-            rf"{text!r} may mean something else in a later Python: {error}; write \[ for a bracket, and "
-            r"\-, \&, \~ or \| for one of two equal marks in brackets"
-        ) from error
     if text and not groups:
         raise ArgumentTypeError(
             rf"{text!r} lacks a named group; expected one such as (?P<label>.+)_\d+\.jpg"
