@@ -78,7 +78,11 @@ def check_fit(source: Source, options: ConvertOptions) -> None:
         ("inventory", inventory and not roots, "its images are in a few files"),
         ("inventory", inventory and any(r.archive for r in roots), "its images are in archives"),
         ("image_encoding", images.image_encoding and not source.pixels, "its images are files"),
-        ("unlabelled keep", unlabelled == "keep" and of_containers, "labels are beside the images"),
+        (
+            "unlabelled keep",
+            unlabelled == "keep" and of_containers,
+            "labels and images share files",
+        ),
         ("unlabelled empty", unlabelled == "empty" and not objects, "its labels are not objects"),
         ("unlabelled empty", unlabelled == "empty" and not of_files, "it has no label files"),
         ("crop_boxes", crops and not objects, "its labels have no boxes"),

@@ -20,6 +20,7 @@ import dataclasses
 import math
 import os
 import re
+import warnings
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -422,9 +423,14 @@ def parse_encoding(text: str) -> str:
 def parse_label_from(text: str) -> str:
     """Returns the text unchanged if it is a regular expression with named groups, or empty."""
     try:
-        groups = re.compile(text).groupindex
-    except re.error as error:
-        raise ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from error
+        with warnings.catch_warnings():
+            # Of what it warns, the next Python makes another label of the same name.
+            warnings.simplefilter("error", FutureWarning)
+            groups = re.compile(text).groupindex
+    except (re.error, FutureWarning) as error:
+        raise ArgumentTypeError(
+            f"{text!r} is not a regular expression, or not the same one in each Python: {error}"
+        ) from error
     if text and not groups:
         raise ArgumentTypeError(
             rf"{text!r} lacks a named group; expected one such as (?P<label>.+)_\d+\.jpg"
