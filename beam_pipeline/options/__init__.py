@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import difflib
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.text import did_you_mean
 from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.options.group import Option, OptionGroup
 from beam_pipeline.options.output import EngineOptions, ImageOptions, OutputOptions, SplitOptions
@@ -98,9 +98,9 @@ class ConvertOptions:
         declared = {option.name: option for option in cls.options()}
         for name in arguments:
             if name not in declared:
-                close = difflib.get_close_matches(name, declared, n=1, cutoff=0.6)
-                hint = f"; did you mean {close[0]}?" if close else ""
-                raise UsageError(f"convert() has no argument {name!r}{hint}")
+                raise UsageError(
+                    f"convert() has no argument {name!r}{did_you_mean(name, declared)}"
+                )
         values = {name: option.default for name, option in declared.items()}
         values |= {name: declared[name].of_python(value) for name, value in arguments.items()}
         return cls.from_arguments(argparse.Namespace(**values))
