@@ -42,7 +42,7 @@ class ImageOptions(OptionGroup):
     resize: str | None = option(
         "scale images with their boxes, masks and points: 256, or WIDTHxHEIGHT such as 320x240 "
         "(default: no scaling)",
-        kind=Kind("group.SIZE", group.parse_side_lengths),
+        kind=Kind("SIZE", group.parse_side_lengths),
     )
     resize_mode: str = option(
         "shortest (cover the size), longest (fit into it), exact (stretch), pad (fit, then fill the "
