@@ -12,8 +12,18 @@ from beam_pipeline.core.images import geometry, preparation
 from beam_pipeline.core.labels.boxes import BAD_BOXES
 from beam_pipeline.core.records.formats import COMPRESSIONS, DEFAULT_FORMAT, FORMATS
 from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES, ShardConfig, SplitFractions
-from beam_pipeline.options import group
-from beam_pipeline.options.group import Kind, OptionGroup, option
+from beam_pipeline.options.group import (
+    NUMBER,
+    SIZE,
+    Kind,
+    OptionGroup,
+    option,
+    parse_features,
+    parse_num_shards,
+    parse_side_lengths,
+    parse_splits,
+    parse_truth,
+)
 from beam_pipeline.storage.read_ahead import DEFAULT_MAX_BYTES, REMOTE_READS
 
 
@@ -42,7 +52,7 @@ class ImageOptions(OptionGroup):
     resize: str | None = option(
         "scale images with their boxes, masks and points: 256, or WIDTHxHEIGHT such as 320x240 "
         "(default: no scaling)",
-        kind=Kind("SIZE", group.parse_side_lengths),
+        kind=Kind("SIZE", parse_side_lengths),
     )
     resize_mode: str = option(
         "shortest (cover the size), longest (fit into it), exact (stretch), pad (fit, then fill the "
@@ -53,7 +63,7 @@ class ImageOptions(OptionGroup):
     never_enlarge: bool = option(
         "do not enlarge images that are smaller than --resize (default: true)",
         True,
-        Kind("true|false", group.parse_truth),
+        Kind("true|false", parse_truth),
         choices=(True, False),
         needs=("resize",),
     )
@@ -112,7 +122,7 @@ class ImageOptions(OptionGroup):
     )
     max_image_bytes: int | None = option(
         "leave out larger files, such as 20MB, without reading them (default: none)",
-        kind=group.SIZE,
+        kind=SIZE,
     )
 
     @property
@@ -146,7 +156,7 @@ class SplitOptions(OptionGroup):
         "divide by a hash of the key; label_files: the file name of each table determines the split, "
         "as in val.csv (default: folders named train, validation or test, or the column split, "
         "otherwise train)",
-        kind=Kind("train=0.9,validation=0.1|label_files", group.parse_splits),
+        kind=Kind("train=0.9,validation=0.1|label_files", parse_splits),
     )
     split_by: str = option(
         "with --splits: keep images with the same value of a label column, such as patient, or "
@@ -156,12 +166,12 @@ class SplitOptions(OptionGroup):
     stratify: bool = option("with --splits: divide each class in the same proportions", False)
     num_shards: int | Mapping[str, int] | None = option(
         "shards per split (default: derived from --shard_size)",
-        kind=Kind("N|train=128,test=8", group.parse_num_shards),
+        kind=Kind("N|train=128,test=8", parse_num_shards),
     )
     shard_size: int = option(
-        "target shard size, such as 128MiB (default: 200MB)", DEFAULT_SHARD_BYTES, group.SIZE
+        "target shard size, such as 128MiB (default: 200MB)", DEFAULT_SHARD_BYTES, SIZE
     )
-    seed: int = option("shuffle seed", 0, group.NUMBER)
+    seed: int = option("shuffle seed", 0, NUMBER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -215,7 +225,7 @@ class OutputOptions(OptionGroup):
     )
     features: Mapping[str, str] = option(
         "write a feature or label column under another key, such as image/source_id=label",
-        kind=Kind("KEY=WHAT", group.parse_features, empty={}),
+        kind=Kind("KEY=WHAT", parse_features, empty={}),
     )
     no_card: bool = option(
         "write no data card (README.md and croissant.json) beside the shards", False
@@ -259,7 +269,7 @@ class EngineOptions(OptionGroup):
         kind=Kind("N", int, 1, 1000),
     )
     read_ahead_size: int = option(
-        "memory per writer for images read ahead (default: 128MB)", DEFAULT_MAX_BYTES, group.SIZE
+        "memory per writer for images read ahead (default: 128MB)", DEFAULT_MAX_BYTES, SIZE
     )
 
 

@@ -11,8 +11,19 @@ from beam_pipeline.core.images.geometry import CropBoxes
 from beam_pipeline.core.labels import samples, schema
 from beam_pipeline.core.labels.classes import CLASS_IDS, LABEL_ORDERS
 from beam_pipeline.layouts.registry import AUTO, LAYOUTS
-from beam_pipeline.options import group
-from beam_pipeline.options.group import Kind, OptionGroup, option
+from beam_pipeline.options.group import (
+    NUMBER,
+    PATHS,
+    Kind,
+    OptionGroup,
+    option,
+    parse_columns,
+    parse_encoding,
+    parse_file_columns,
+    parse_label_from,
+    parse_list_column,
+    parse_names,
+)
 
 _NOT_WITH_CLASSES = {"classes": "has no effect with --classes, which sets the ids"}
 
@@ -26,23 +37,23 @@ class InputOptions(OptionGroup):
     images: tuple[str, ...] = option(
         "image folders (with everything below them), globs, files, archives such as photos.zip "
         "and pets-{000..099}.tar, or Parquet files with images in them",
-        kind=group.PATHS,
+        kind=PATHS,
         required=True,
     )
     labels: tuple[str, ...] = option(
         "label files or globs: CSV, TSV, JSON Lines, Parquet or COCO JSON (default: the layout's "
         "own label files)",
-        kind=group.PATHS,
+        kind=PATHS,
     )
     masks: tuple[str, ...] = option(
         "folders or globs of masks: PNGs named like the images, whose pixels are class ids (default: "
         "the layout's own)",
-        kind=group.PATHS,
+        kind=PATHS,
     )
     inventory: tuple[str, ...] = option(
         "CSV or Parquet files that list the images, with columns uri and size, or bucket, name "
         "and size; read instead of listing the image folders",
-        kind=group.PATHS,
+        kind=PATHS,
     )
     exclude: str = option(
         "file with keys of images to leave out (paths relative to --images), one per line; - reads "
@@ -94,37 +105,37 @@ class LabelOptions(OptionGroup):
         "types of label columns: int, float, str, point for columns such as nose_x and nose_y, json to "
         "keep JSON as text, file and copy as --file_columns, or skip to leave a column out (default: inferred from "
         "the values)",
-        kind=Kind("name:int,score:float", group.parse_columns, empty={}),
+        kind=Kind("name:int,score:float", parse_columns, empty={}),
     )
     file_columns: Mapping[str, str] = option(
         "columns whose cells name files, read beside the image; pictures of its size are resized with it, "
         "except for those with :copy; the same as --columns right:file,thumb:copy",
-        kind=Kind("right,thumb:copy", group.parse_file_columns, empty={}),
+        kind=Kind("right,thumb:copy", parse_file_columns, empty={}),
     )
     list_column: Mapping[str, str] = option(
         "column with several values per image: tags=; (separated in a cell), tags=[] (lists in "
         "brackets) or tags (one value in each of several rows); may be repeated",
-        kind=Kind("tags=;", group.parse_list_column, empty={}, repeated=True),
+        kind=Kind("tags=;", parse_list_column, empty={}, repeated=True),
     )
     one_hot: tuple[str, ...] = option(
         "one-hot columns, one per class, by name or as prefix_*; the column with 1 is the "
         "image's class",
-        kind=Kind("a,b,c", group.parse_names, empty=()),
+        kind=Kind("a,b,c", parse_names, empty=()),
     )
     labels_encoding: str = option(
         "encoding of tables and caption files, such as cp1251 (default: UTF-8 or UTF-16; "
         "Windows-1252 if a table is neither)",
-        kind=Kind("NAME", group.parse_encoding, empty=""),
+        kind=Kind("NAME", parse_encoding, empty=""),
     )
     label_from: str = option(
         "take labels from file names: a regular expression whose group (?P<label>...) is the label; "
         "other named groups become features",
-        kind=Kind("REGEX", group.parse_label_from, empty=""),
+        kind=Kind("REGEX", parse_label_from, empty=""),
     )
     label_base: int | None = option(
         "id of the first class, 0 or 1 (default: 0; 1 for objects in images)",
         None,
-        group.NUMBER,
+        NUMBER,
         choices=(0, 1),
     )
     label_order: str = option(
