@@ -13,14 +13,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsDict, AsIter, AsSingleton, TaggedOutput
 
-from beam_pipeline.core.dataset import changes, splits
-from beam_pipeline.core.dataset.duplicates import (
-    CopyFinder,
-    Duplicates,
-    LabelHashes,
-    Sizes,
-    range_count,
-)
+from beam_pipeline.core.dataset import changes, duplicates, splits
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.splits import Cut, Rank
 from beam_pipeline.core.dataset.tally import MOST_MEASURED, Tally, measured_samples
@@ -364,8 +357,8 @@ class DropDuplicates(beam.PTransform):
         sizes = (
             samples
             | "Sizes" >> beam.Map(_sizes)
-            | "SumSizes" >> beam.CombineGlobally(Sum(Sizes, Sizes.merge))
-            | "SharedSizes" >> beam.Map(Sizes.only_shared)
+            | "SumSizes" >> beam.CombineGlobally(Sum(duplicates.Sizes, duplicates.Sizes.merge))
+            | "SharedSizes" >> beam.Map(duplicates.Sizes.only_shared)
         )
         digesting = partial(_with_digests, search=self.search, request=self.request)
         taken = samples | "TakeDigests" >> stage(
@@ -390,19 +383,22 @@ class DropDuplicates(beam.PTransform):
         }
 
 
-def _sizes(samples: SampleBatch) -> Sizes:
-    sizes = Sizes()
+def _sizes(samples: SampleBatch) -> duplicates.Sizes:
+    sizes = duplicates.Sizes()
     sizes.add([ref.size for ref in samples])
     return sizes
 
 
-def _ranges(sizes: Sizes) -> planning.RangeDivision:
+def _ranges(sizes: duplicates.Sizes) -> planning.RangeDivision:
     """The ranges of digests that are compared: by their number, no worker has too many images."""
-    return planning.RangeDivision(max(_LEAST_RANGES, range_count(sizes.images)))
+    return planning.RangeDivision(max(_LEAST_RANGES, duplicates.range_count(sizes.images)))
 
 
 def _with_digests(
-    samples: SampleBatch, sizes: Sizes, search: planning.DuplicateSearch, request: WriteRequest
+    samples: SampleBatch,
+    sizes: duplicates.Sizes,
+    search: planning.DuplicateSearch,
+    request: WriteRequest,
 ) -> Iterator[Step]:
     """Samples without copies; tagged, the others with their digests."""
     unique, digested, unread = SampleBatch(), SampleBatch(), []
@@ -430,8 +426,8 @@ def _drop(
 ) -> Iterator[Outcome]:
     """Drops copies within a range of digests, or only counts them."""
     packed, examples = job.unspill_all(part[1]), encoding.examples
-    hashes = LabelHashes(examples.file_columns, rows=examples.rows)
-    copies = CopyFinder(lambda: _refs(packed), hashes)
+    hashes = duplicates.LabelHashes(examples.file_columns, rows=examples.rows)
+    copies = duplicates.CopyFinder(lambda: _refs(packed), hashes)
     yield Outcome(tally=Tally(duplicates=copies.duplicates))
     refs = _refs(packed)
     while batch := SampleBatch(itertools.islice(refs, BATCH_SIZE)):
@@ -463,7 +459,9 @@ def find_duplicates() -> beam.PTransform:
 
     Returns: a `Duplicates` for each range.
     """
-    return "GroupByDigest" >> beam.GroupByKey() | "Compare" >> stage(_compare, Duplicates)
+    return "GroupByDigest" >> beam.GroupByKey() | "Compare" >> stage(
+        _compare, duplicates.Duplicates
+    )
 
 
 def _compare(part: Group) -> Iterator[Step]:
