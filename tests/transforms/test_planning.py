@@ -131,7 +131,7 @@ def test_a_resumed_run_has_the_shards_of_the_earlier_one(tmp_path: Path) -> None
     note = (tmp_path / ".incomplete/plan.json").read_bytes()
     assert planned(tmp_path, COUNTS, resume=True) == plan
     again = planned(tmp_path, MORE, resume=True)
-    assert_refused(again, "ChangedInputsError", "test: 3 shards then, 4 now")
+    assert_refused(again, "ChangedInputsError", "test was 3, is 4")
     assert (tmp_path / ".incomplete/plan.json").read_bytes() == note
 
 
