@@ -17,7 +17,7 @@ from beam_pipeline.core.listing import cuts, inventory
 from beam_pipeline.core.listing.filters import ImageRoot, ObjectFilter
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
-from beam_pipeline.storage.listing import Files, LinkedFolder, LocalListing, Subfolder
+from beam_pipeline.storage.listing import Files, LocalListing, Subfolder
 from beam_pipeline.work import file_parts, writer_process
 from beam_pipeline.work.outcome import Division, Outcome
 
@@ -54,12 +54,10 @@ class ListedPart(NamedTuple):
     Attributes:
       outcome: its images, dead letters and counts.
       rest: what it left to other tasks.
-      links: the folders that nested links have led to.
     """
 
     outcome: Outcome
     rest: Sequence[Part]
-    links: Sequence[LinkedFolder]
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class ListingTask:
         """Lists some of the files, and finds the folders and files that are left.
 
         Raises:
-          ListingError: a folder cannot be read, or links multiply the folders.
+          ListingError: a folder cannot be read, or a link is inside two others.
         """
         listing, most = LocalListing(self.root), self.most
         images = FoundImages(listing)
@@ -99,9 +97,7 @@ class ListingTask:
                 images.add(listed)
             else:
                 rest.append(PackedFiles.of(listed))
-        return ListedPart(
-            images.outcome(last=True), [*rest, *listing.waiting], listing.links.folders
-        )
+        return ListedPart(images.outcome(last=True), [*rest, *listing.waiting])
 
 
 class FoundImages:
@@ -156,8 +152,6 @@ def list_folders(root: ImageRoot, here: float = _HERE, most: int = MOST_FILES) -
 
     def ended(result: Callable[[], ListedPart]) -> Outcome:
         listed = result()
-        for link in listed.links:
-            listing.links.add(link)
         parts.extend(listed.rest)
         return listed.outcome
 
