@@ -9,7 +9,6 @@ almost no cost if they are in the page cache.
 from __future__ import annotations
 
 import os
-import resource
 import sys
 import time
 from collections import deque
@@ -32,9 +31,6 @@ LOCAL_FILES = 16 if sys.platform == "linux" else 0
 
 SHARED_BYTES = 64_000_000
 """Bytes of images that a writer keeps for further samples of its shard."""
-
-LOOK_EVERY = 64
-"""Files after which a writer checks whether any of them came from the disk."""
 
 _WAITING_PER_READ = 8  # so that one slow read does not leave the others idle
 
@@ -135,8 +131,6 @@ class ReadAhead:
 class Prefetch:
     """Lets the kernel fetch local files before they are needed, while a `with` block runs.
 
-    While all files are in the page cache, it stops prefetching and only reads.
-
     Attributes:
       read: an `ImageReader` that must be called with exactly the requests, in their order.
     """
@@ -147,12 +141,8 @@ class Prefetch:
         self._plain_read = read
         self._ahead = options.prefetched
         self._opened: deque[tuple[Request, int]] = deque()
-        self._count = 0
-        self._worthwhile = True
-        self._blocks = 0
 
     def __enter__(self) -> Prefetch:
-        self._blocks = _blocks_read()
         for _ in range(self._ahead):
             self._open_next()
         return self
@@ -175,12 +165,8 @@ class Prefetch:
         if request is None:
             return
         # Part of a file, and members of archives, are read when they are needed.
-        prefetch = self._worthwhile and request.offset < 0 and request.uri.startswith("/")
+        prefetch = request.offset < 0 and request.uri.startswith("/")
         self._opened.append((request, open_prefetched(request.uri) if prefetch else -1))
-        self._count += 1
-        if self._count % LOOK_EVERY == 0:
-            before, self._blocks = self._blocks, _blocks_read()
-            self._worthwhile = self._blocks > before
 
 
 class SharedReads:
@@ -238,11 +224,6 @@ class SharedReads:
 def read_ahead(requests: Requests, read: ImageReader, options: ReadOptions) -> ReadAhead | Prefetch:
     """Reads ahead, or lets the kernel do it, depending on the options."""
     return (Prefetch if options.prefetched else ReadAhead)(requests, read, options)
-
-
-def _blocks_read() -> int:
-    """Returns how often the kernel has read from a disk for this thread."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock
 
 
 def _out_of_order(asked: tuple[str, int, int], request: Request | None) -> ValueError:
