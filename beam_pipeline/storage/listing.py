@@ -48,7 +48,6 @@ from beam_pipeline.storage.files import file_system
 from beam_pipeline.storage.key_ranges import EVERYTHING, KeyRange, find_key_ranges
 
 _MOST_LINKS = 2  # within each other: more may multiply the folders without end
-_FOLDER = 8  # files that take as long to list as a folder takes to open
 _FIRST_SURROGATE = 0xD800  # not encodable in UTF-8, like those up to U+DFFF
 _ENTRIES: Mapping[str, Callable[[BinaryIO], Iterator[Entry]]] = {TAR: tar_entries, ZIP: zip_entries}
 
@@ -124,34 +123,28 @@ class LocalListing:
 
     Attributes:
       waiting: the folders that are still to be listed.
-      done: the work so far, in files; a folder counts as several.
       rules: decide which files are images, and count the others.
     """
 
     def __init__(self, root: filters.ImageRoot, folders: Sequence[Subfolder] = ()) -> None:
         self.waiting = list(folders)
-        self.done = 0
         self.rules = filters.ListingFilter(root)
         self._prefix = os.path.join(root.uri.rstrip("/"), "") or "/"
 
-    def files(self, at_once: int, until: float = float("inf")) -> Iterator[Files]:
+    def files(self, at_once: int) -> Iterator[Files]:
         """Yields the files of the folders that wait, those that are not images included.
 
         Args:
           at_once: names yielded together, at most.
-          until: work after which no other folder is opened.
 
         Raises:
           ListingError: a folder cannot be read, or a link is inside two others.
         """
-        while self.waiting and self.done < until:
+        while self.waiting:
             folder = self._enter(self.waiting.pop())
             if folder is None:
                 continue
-            self.done += _FOLDER
-            for part in self._scan(folder, at_once):
-                self.done += len(part.names)
-                yield part
+            yield from self._scan(folder, at_once)
 
     def _enter(self, folder: Subfolder) -> Subfolder | None:
         """A folder that is open; None if it is one of the folders above itself."""
