@@ -13,9 +13,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.records.shard_writer import ImageReader
 from beam_pipeline.core.uris import is_remote
@@ -52,8 +52,8 @@ class ReadOptions:
 
     Attributes:
       max_reads: reads in flight; with 1, a read begins when its image is needed.
-      max_bytes: total expected size of the images in flight or waiting to be taken; a larger image
-        is read alone.
+      max_bytes: total expected size of the images in flight, prefetched or waiting to be taken; a larger
+        image is read alone.
       prefetched: local files that the kernel is asked to fetch ahead; excludes several reads.
     """
 
@@ -77,22 +77,25 @@ class ReadAhead:
 
     Attributes:
       read: an `ImageReader` that must be called with exactly the requests, in their order. It
-        raises the error of a read when that read's turn comes. With `max_reads` of 1 it is the
+        raises the error of a read when that read's turn comes. If nothing is read ahead, it is the
         plain function, without a thread.
     """
 
     def __init__(self, requests: Requests, read: ImageReader, options: ReadOptions) -> None:
-        self.read: ImageReader = self._take if options.max_reads > 1 else read
+        self._is_ahead = options.max_reads > 1 or options.prefetched > 0
+        self.read: ImageReader = self._take if self._is_ahead else read
         self._requests = iter(requests)
         self._plain_read = read
-        self._max_waiting = options.max_reads * _WAITING_PER_READ
+        self._max_waiting = options.prefetched or options.max_reads * _WAITING_PER_READ
         self._max_bytes = options.max_bytes
         self._threads = ThreadPoolExecutor(options.max_reads, thread_name_prefix="read-ahead")
-        self._waiting: deque[tuple[Request, Future[bytes]]] = deque()
+        self._waiting: deque[tuple[Request, Any]] = deque()
         self._waiting_bytes = 0
         self._next: Request | None = None
 
     def __enter__(self) -> ReadAhead:
+        if self._is_ahead:
+            self._begin_reads()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,11 +104,12 @@ class ReadAhead:
 
     def _take(self, uri: str, size: int, offset: int) -> bytes:
         self._begin_reads()
-        request, future = self._waiting.popleft() if self._waiting else (None, None)
-        if future is None or request != (uri, size, offset):
-            raise _out_of_order((uri, size, offset), request)
+        request, begun = self._waiting.popleft() if self._waiting else (None, None)
+        if request is None or request != (uri, size, offset):
+            raise ValueError(f"read {(uri, size, offset)}, expected the next request: {request}")
+        self._begin_reads()
         try:
-            return future.result()
+            return self._finish(request, begun)
         finally:
             self._waiting_bytes -= size
 
@@ -114,11 +118,20 @@ class ReadAhead:
             request = self._next = self._next or next(self._requests, None)
             if request is None:
                 return
-            if self._waiting and self._waiting_bytes + request.size > self._max_bytes:
+            if self._waiting_bytes and self._waiting_bytes + request.size > self._max_bytes:
                 return
-            self._waiting.append((request, self._threads.submit(self._read_timed, *request)))
+            self._waiting.append((request, self._begin(request)))
             self._waiting_bytes += request.size
             self._next = None
+
+    def _begin(self, request: Request) -> Any:
+        """Begins a read; returns what `_finish` takes."""
+        return self._threads.submit(self._read_timed, *request)
+
+    def _finish(self, request: Request, begun: Any) -> bytes:
+        """Returns the bytes of a read that was begun."""
+        data: bytes = begun.result()
+        return data
 
     def _read_timed(self, uri: str, size: int, offset: int) -> bytes:
         began = time.monotonic()
@@ -128,45 +141,23 @@ class ReadAhead:
             pace.meter.add_read(time.monotonic() - began)
 
 
-class Prefetch:
-    """Lets the kernel fetch local files before they are needed, while a `with` block runs.
+class Prefetch(ReadAhead):
+    """Lets the kernel fetch local files before they are needed, while a `with` block runs."""
 
-    Attributes:
-      read: an `ImageReader` that must be called with exactly the requests, in their order.
-    """
+    def _begin(self, request: Request) -> int:
+        # Part of a file, and members of archives, are read when they are needed.
+        is_file = request.offset < 0 and request.uri.startswith("/")
+        return open_prefetched(request.uri) if is_file else -1
 
-    def __init__(self, requests: Requests, read: ImageReader, options: ReadOptions) -> None:
-        self.read: ImageReader = self._take
-        self._requests = iter(requests)
-        self._plain_read = read
-        self._ahead = options.prefetched
-        self._opened: deque[tuple[Request, int]] = deque()
-
-    def __enter__(self) -> Prefetch:
-        for _ in range(self._ahead):
-            self._open_next()
-        return self
+    def _finish(self, request: Request, begun: int) -> bytes:
+        if begun < 0:
+            return self._plain_read(*request)
+        return read_and_close(begun, request.uri, request.size)
 
     def __exit__(self, *_: object) -> None:
-        while self._opened:
-            _, file = self._opened.popleft()
+        for _, file in self._waiting:
             if file >= 0:
                 os.close(file)
-
-    def _take(self, uri: str, size: int, offset: int) -> bytes:
-        self._open_next()
-        request, file = self._opened.popleft() if self._opened else (None, -1)
-        if request != (uri, size, offset):
-            raise _out_of_order((uri, size, offset), request)
-        return self._plain_read(uri, size, offset) if file < 0 else read_and_close(file, uri, size)
-
-    def _open_next(self) -> None:
-        request = next(self._requests, None)
-        if request is None:
-            return
-        # Part of a file, and members of archives, are read when they are needed.
-        prefetch = request.offset < 0 and request.uri.startswith("/")
-        self._opened.append((request, open_prefetched(request.uri) if prefetch else -1))
 
 
 class SharedReads:
@@ -221,10 +212,6 @@ class SharedReads:
         return image
 
 
-def read_ahead(requests: Requests, read: ImageReader, options: ReadOptions) -> ReadAhead | Prefetch:
+def read_ahead(requests: Requests, read: ImageReader, options: ReadOptions) -> ReadAhead:
     """Reads ahead, or lets the kernel do it, depending on the options."""
     return (Prefetch if options.prefetched else ReadAhead)(requests, read, options)
-
-
-def _out_of_order(asked: tuple[str, int, int], request: Request | None) -> ValueError:
-    return ValueError(f"read {asked}, expected the next request: {request}")

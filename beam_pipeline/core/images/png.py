@@ -26,7 +26,6 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beam_pipeline.core.images import header as headers
@@ -52,7 +51,6 @@ _CRC_BYTES = 4
 _KNOWN = frozenset({b"IHDR", b"PLTE", b"IDAT", b"IEND"})
 _MAX_CHUNK = (1 << 31) - 1
 _PIECE_BYTES = 1 << 20  # 1 MiB
-_PACKED_BYTES = 1 << 13  # 8 KiB, which a thousand times as much may be packed in
 _UP = 2  # a filter of rows: the difference to the byte above
 _DEEP = 16
 _CUT = (2, 4, 6)  # colour types, of PNGs of 16 bits that Pillow cuts to 8
@@ -111,39 +109,38 @@ def png_header(data: bytes) -> ImageHeader:
 def check_png(data: bytes) -> ImageHeader:
     """Reads all of a PNG: the checksums, and the compressed pixels, which are thrown away.
 
-    Memory is a few MiB, whatever the size of the image. The compressed data must end with the last row.
+    Memory is a few MiB, whatever the size of the image. As in libpng, the compressed data must reach its
+    end. A checksum that is wrong counts only if the data ends with the last row; after more data than the
+    image needs, any fault is an end.
 
     Raises:
-      BadImageError: as `png_header`, and where pixels are damaged or missing, or are too many.
+      BadImageError: as `png_header`, and where pixels are damaged or missing.
     """
-    header, chunks = png_header(data), [*_chunks(data, len(MAGIC))]
-    for kind, start, end in chunks:
+    layout, header = _layout(data), png_header(data)
+    missing, inflater = _pixel_bytes(layout), zlib.decompressobj()
+    started = ended = complete = False
+    kind = b""
+    for kind, start, end in _chunks(data, len(MAGIC)):
         _check_critical(data, kind, _is_sound(data, start, end))
-    kinds = [kind for kind, _ in groupby(kind for kind, _, _ in chunks)]
-    if kinds[-1] != b"IEND":
+        if kind != b"IDAT" or ended:
+            ended = started
+            continue
+        started, packed = True, memoryview(data)[start:end]
+        try:
+            while packed and not complete:
+                piece = inflater.decompress(packed, min(missing or _PIECE_BYTES, _PIECE_BYTES))
+                missing = max(0, missing - len(piece))
+                complete = inflater.eof and not missing
+                packed = memoryview(b"" if inflater.eof else inflater.unconsumed_tail)
+        except zlib.error as error:
+            if missing:
+                raise corrupt("PNG", f"the pixels cannot be decompressed: {error}", data) from error
+            complete = True
+    if kind != b"IEND":
         raise headers.cut_short("PNG", "its chunks do not lead to IEND, the last one")
-    if kinds.count(b"IDAT") > 1:
-        raise corrupt("PNG", "the pixels are in several places", data)
-    missing, inflater = _pixel_bytes(_layout(data)), zlib.decompressobj()
-    packed = _packed(data)
-    try:
-        for at in range(0, len(packed), _PACKED_BYTES):
-            missing -= len(inflater.decompress(packed[at : at + _PACKED_BYTES]))
-            if inflater.eof or missing < 0:
-                break
-    except zlib.error as error:
-        raise corrupt("PNG", f"the pixels cannot be decompressed: {error}", data) from error
-    if missing < 0:
-        raise corrupt("PNG", "there are more pixels than the header claims", data)
-    if missing or not inflater.eof:
+    if not complete:
         raise corrupt("PNG", f"pixels are missing: {missing} bytes, or their end", data)
     return header
-
-
-def _packed(data: bytes) -> bytes:
-    """The compressed pixels."""
-    chunks = _chunks(data, len(MAGIC))
-    return b"".join(data[start:end] for kind, start, end in chunks if kind == b"IDAT")
 
 
 def _pixel_bytes(layout: _Layout) -> int:
@@ -260,7 +257,9 @@ def colour_channels(data: bytes, header: ImageHeader) -> Sequence[Image.Image] |
         raise ValueError("an interlaced colour PNG of 16 bits cannot be scaled or turned")
     pixel_bytes = 2 * _SAMPLES[colour_type]
     stride = 1 + width * pixel_bytes
-    inflated = zlib.decompressobj().decompress(_packed(data), height * stride)
+    chunks = _chunks(data, len(MAGIC))
+    packed = b"".join(data[start:end] for kind, start, end in chunks if kind == b"IDAT")
+    inflated = zlib.decompressobj().decompress(packed, height * stride)
     if len(inflated) != height * stride:
         raise ValueError(f"{height * stride - len(inflated)} bytes of pixels are missing")
     rows = np.frombuffer(inflated, np.uint8).reshape(height, stride)
