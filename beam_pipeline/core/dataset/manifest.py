@@ -43,8 +43,9 @@ def _is_file_name(name: str) -> bool:
 _FileName = Annotated[
     typed_json.Text, typed_json.Expect(_is_file_name, "the name of a file in its own folder")
 ]
+_is_crc32c = re.compile(r"[A-Za-z0-9+/]{6}==").fullmatch
 _Checksum = Annotated[
-    str, typed_json.Expect(re.compile(r"[A-Za-z0-9+/]{6}==").fullmatch, "the base64 of four bytes")
+    Any, typed_json.Expect(lambda crc: _is_crc32c(str(crc)), "the base64 of four bytes")
 ]
 _FORMATS = f"one of {', '.join(FORMATS)}, or of a plugin that is installed"
 _Range = Annotated[
