@@ -138,7 +138,7 @@ def test_a_file_that_cannot_be_looked_at_is_a_refusal(tmp_path: Path) -> None:
 
 def test_many_folders_that_link_to_each_other_are_refused(tmp_path: Path) -> None:
     """The number of paths would grow with the factorial of their number."""
-    folders = 9
+    folders = 4
     for number in range(folders):
         write_files(str(tmp_path), {f"f{number}/a.jpg": b"x"})
         for other in range(folders):
@@ -146,7 +146,8 @@ def test_many_folders_that_link_to_each_other_are_refused(tmp_path: Path) -> Non
                 os.symlink(f"../f{other}", tmp_path / f"f{number}" / f"to{other}")
     (refused,) = found_in(listed(ImageRoot(str(tmp_path)), 100))[2].refusals
     assert re.match(
-        r"links .* lead to the same folders more than 2000 times, .*/f\d/.*/to\d+; remove",
+        rf"{tmp_path}/f\d/to\d/to\d/to\d: a link to a folder inside 2 other links, deeper than links are "
+        rf"followed; name {tmp_path}/f\d in --images, or remove the link$",
         refused.message,
     )
 
