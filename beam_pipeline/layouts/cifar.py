@@ -24,13 +24,12 @@ from dataclasses import dataclass
 from typing import IO, Any, ClassVar
 
 from beam_pipeline.core.archives import TarHeader
-from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ContainerError, UsageError
 from beam_pipeline.core.images.preparation import PixelFormat
 from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.references import LabelValue, SampleRef
+from beam_pipeline.core.references import SampleRef
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import ContainerLabels, NoSink, Source, SourceOptions
@@ -43,8 +42,8 @@ _MAX_FILE_BYTES = 256 << 20  # 256 MiB; CIFAR-100's largest file has 148
 _MAX_TUPLES = 64  # CIFAR's files have 7 at most
 _FILE_NAME = schema.Column("filename", schema.ColumnKind.BYTES, "image/filename", required=True)
 
-Batch = tuple[tuple[Sequence[object], ...], Sequence[object] | None]
-"""For each label field, the labels of all images; the images' names, or None. Both are unchecked."""
+Batch = tuple[tuple[Sequence[Any], ...], Sequence[str]]
+"""For each label field, the labels of all images, unchecked; the images' names, or none."""
 
 
 class CifarError(ValueError):
@@ -67,7 +66,6 @@ class Cifar:
       columns: the class, the file's name, and number and meaning of each further label.
       name_files: the files with the meanings: the Python version's, then the binary version's for each field.
       folders: the folders that its archives unpack to.
-      names: the meanings of the class where no file gives them; empty if a file has to.
     """
 
     name: ClassVar[str]
@@ -79,7 +77,6 @@ class Cifar:
     columns: ClassVar[tuple[schema.Column, ...]]
     name_files: ClassVar[tuple[str, ...]]
     folders: ClassVar[tuple[str, str]]
-    names: ClassVar[tuple[str, ...]] = ()
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises a folder with two or more of its files, the folder above, or its archive."""
@@ -90,20 +87,20 @@ class Cifar:
         archives = [f"{self.title.lower()}-{version}.tar.gz" for version in ("python", "binary")]
         if is_remote(uri) or (name in archives and os.path.isfile(uri)):
             return f"named {name}" if name in (*archives, *self.folders) else ""
-        for folder, batches in self._batches_below(uri):
-            there = [*batches, *_those_in(folder, self.name_files)]
-            if len(there) > 1:
-                return f"{there[0]} and {there[1]} in {folder}"
-        return ""
+        batches = self._batches_in(uri)
+        folder = posixpath.dirname(batches[0]) if batches else uri
+        first, second = [*batches, *_those_in(folder, self.name_files), "", ""][:2]
+        names = " and ".join(map(posixpath.basename, (first, second)))
+        return f"{names} in {folder}" if second else ""
 
     def open(self, options: SourceOptions) -> Source:
         """Finds the batches, and reads the meanings of their labels.
 
         Raises:
-          UsageError: all or some batches are missing, or no file gives the meanings of the labels.
+          UsageError: batches are missing, or no file gives the meanings of the labels.
         """
         uris = [files.canonical(path) for path in options.images]
-        uri, archived, expected = uris[0], False, " or ".join(self.name_files)
+        uri, archived = uris[0], False
         try:
             batches = {_batch_name(uri) for uri in uris}
             named = self.splits.keys() >= batches and all(map(_is_file, uris))
@@ -113,62 +110,51 @@ class Cifar:
                 )
             if not named:
                 archived = uri.endswith((".gz", ".tgz")) if is_remote(uri) else os.path.isfile(uri)
-                uris = uris if archived else self._batches_of(uri)
+                uris = uris if archived else self._all_batches_in(uri)
             where = uri if archived else posixpath.dirname(uris[0])
-            contents = self._names_in(where, archived)
-            meanings = self.meanings(contents)
+            meanings = self.meanings(self._names_in(where, archived))
         except CifarError as error:
+            expected = " or ".join(self.name_files)
             raise UsageError(f"--images: {where}, {expected}: {error}") from error
         except (ContainerError, OSError) as error:
             raise UsageError(f"--images: {error}") from error
-        usual = f"classes have the names that {self.title}'s have"
         return Source(
             layout=self.name,
             roots=(),
             labels=ContainerLabels(CifarReader(self, meanings, archived), tuple(uris)),
             examples=LabelledImages(self.columns, PIXELS),
             numbering=ClassNumbering(known=tuple((n, i) for i, n in enumerate(meanings[-1]))),
-            notes=() if contents else (f"{where} does not contain {expected}; {usual}",),
         )
 
-    def _batches_below(self, uri: str) -> Iterator[tuple[str, list[str]]]:
-        """(folder, batches of its first version) of the folder given and of its own folders; others have the same images."""
+    def _batches_in(self, uri: str) -> list[str]:
+        """The URIs of the batches in a folder, or in a folder of it; of one version, as the other has the same images."""
         for folder in (uri, *(files.join(uri, name) for name in self.folders)):
-            binary = [batch + _BINARY for batch in self.splits]
-            yield folder, _those_in(folder, self.splits) or _those_in(folder, binary)
+            for ending in ("", _BINARY):
+                if batches := _those_in(folder, [batch + ending for batch in self.splits]):
+                    return batches
+        return []
 
-    def _batches_of(self, uri: str) -> list[str]:
-        """The URIs of all batches in a folder or below. Raises UsageError."""
-        for folder, there in self._batches_below(uri):
-            missing = self.splits.keys() - {*map(_batch_name, there)}
-            if there and missing:
-                raise UsageError(
-                    f"--images: {folder} lacks {', '.join(sorted(missing))}; download it again, or name the files "
-                    f"that you want, such as {files.join(folder, there[0])}"
-                )
-            if there:
-                return [files.join(folder, name) for name in there]
-        raise UsageError(
-            f"--images {uri}: none of {self.title}'s files is there; expected {next(iter(self.splits))} and the "
-            f"others, or a folder with them, such as {self.folders[0]}"
-        )
+    def _all_batches_in(self, uri: str) -> list[str]:
+        """The same, if none is missing. Raises UsageError."""
+        batches = self._batches_in(uri)
+        if missing := sorted(self.splits.keys() - {*map(_batch_name, batches)}):
+            folder = posixpath.dirname(batches[0]) if batches else uri
+            raise UsageError(
+                f"--images: {folder} lacks {', '.join(missing)} of {self.title}; expected all of its files, or a folder "
+                f"with {self.folders[0]}. Download it again, or name single files"
+            )
+        return batches
 
     def _names_in(self, where: str, archived: bool) -> dict[str, bytes]:
-        """Name -> content of the files with the meanings of labels, in a folder or an archive."""
-        if not archived:
-            uris = {name: files.join(where, name) for name in _those_in(where, self.name_files)}
-            return {name: files.read_part(uri, _CHUNK_BYTES, 0) for name, uri in uris.items()}
+        """Name -> content of the first files with the meanings of labels, in a folder or an archive."""
         contents: dict[str, bytes] = {}
-        missing = dict.fromkeys(self.splits)
-        with files.open_input(where) as file, archive_errors(where):
-            for name, content in members(file):
-                missing.pop(_batch_name(name), None)
-                if name in self.name_files:
-                    contents[name] = content.read(_CHUNK_BYTES)
-                    if name == self.name_files[0] or len(contents) == len(self.fields):
+        for uri in [where] if archived else _those_in(where, self.name_files):
+            with opened(uri, archived=archived) as inside:
+                for name, content in inside:
+                    if name in self.name_files:
+                        contents[name] = content.read(_CHUNK_BYTES)
+                    if self.name_files[0] in contents or len(contents) == len(self.fields):
                         return contents  # the job reads the rest
-        if missing:
-            raise ContainerError(f"{where} lacks {', '.join(missing)}; download it again")
         return contents
 
     def meanings(self, contents: Mapping[str, bytes]) -> tuple[tuple[str, ...], ...]:
@@ -181,19 +167,15 @@ class Cifar:
           CifarError: a file is missing or has other content.
         """
         meta, *name_files = self.name_files
+        pickled = unpickle(io.BytesIO(contents[meta])) if meta in contents else {}
         meanings = []
         for (field, count), name_file in zip(self.fields.items(), name_files, strict=True):
-            values: Sequence[object] = self.names
-            if meta in contents:
-                pickled = unpickle(io.BytesIO(contents[meta]))
-                values = _list_of(count, pickled, f"{field}_names")
-            elif name_file in contents:
-                values = contents[name_file].splitlines()
+            values = pickled.get(f"{field}_names", contents.get(name_file, b"").splitlines())
+            values = values if isinstance(values, list) else []
             names = tuple(name for value in values if (name := (_as_text(value) or "").strip()))
             if not len(names) == len(set(names)) == count:
-                raise CifarError(
-                    f"{len(set(names))} different names, expected {count}, one for each {field}; download it again"
-                )
+                different = f"{len(set(names))} different names, expected {count}"
+                raise CifarError(f"{different}, one for each {field}; download it again")
             meanings.append(names)
         return tuple(meanings)
 
@@ -211,10 +193,6 @@ class Cifar10(Cifar):
     columns = (schema.label_column("label", schema.ColumnKind.CLASS), _FILE_NAME)
     name_files = ("batches.meta", "batches.meta.txt")
     folders = ("cifar-10-batches-py", "cifar-10-batches-bin")
-    names = (
-        *("airplane", "automobile", "bird", "cat", "deer"),
-        *("dog", "frog", "horse", "ship", "truck"),
-    )
 
 
 class Cifar100(Cifar):
@@ -243,8 +221,8 @@ def _is_file(uri: str) -> bool:
 
 
 def _those_in(folder: str, names: Iterable[str]) -> list[str]:
-    """Returns the names that are files of a folder, which may contain any number of other files."""
-    return [name for name in names if _is_file(files.join(folder, name))]
+    """The URIs of those names that are files of a folder, which may contain any number of other files."""
+    return list(filter(_is_file, (files.join(folder, name) for name in names)))
 
 
 # --- batches and archives ------------------------------------------------------------------------
@@ -264,7 +242,7 @@ class CifarReader:
     meanings: tuple[tuple[str, ...], ...] = ()
     archived: bool = False
 
-    def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
+    def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef]:
         """Yields a reference to each image; its key is `<batch>/<number, from 00000>`.
 
         References to binary records on disk point into the original file. Everything else is
@@ -280,8 +258,7 @@ class CifarReader:
         missing = dict.fromkeys(self.fmt.splits if self.archived else [_batch_name(uri)])
         place = uri
         try:
-            with files.open_input(uri) as file, archive_errors(uri):
-                batches = members(file) if self.archived else [(posixpath.basename(uri), file)]
+            with opened(uri, archived=self.archived) as batches:
                 for name, content in batches:
                     batch = _batch_name(name)
                     if batch in missing:
@@ -300,39 +277,40 @@ class CifarReader:
 
     def _read_batch(
         self, file: IO[bytes], name: str, uri: str, unpack_to: str
-    ) -> Iterator[SampleRef | DeadLetter]:
+    ) -> Iterator[SampleRef]:
         binary = name.endswith(_BINARY)
         in_place = binary and not self.archived and (not is_remote(uri) or is_remote(unpack_to))
         pixels = uri if in_place else files.join(unpack_to, name)
         read = read_records if binary else read_pickled
-        offset = len(self.fmt.fields) if binary else 0
+        before = len(self.fmt.fields) if binary else 0
         unpacks = unpack_to and not in_place
         with files.open_output(pixels) if unpacks else nullcontext(NoSink()) as sink:
             all_labels, filenames = read(file, self.fmt, sink.write)
+        for (field, count), labels in zip(self.fmt.fields.items(), all_labels, strict=True):
+            for label in labels:
+                if type(label) is not int or not 0 <= label < count:
+                    fault = f"{field} {excerpt(label)}, expected an integer from 0 to {count - 1}"
+                    raise CifarError(f"{fault}; download it again")
         batch, version, size = _batch_name(name), files.version_of(uri), PIXELS.size
-        split = self.fmt.splits[batch]
-        for i, labels in enumerate(zip(*all_labels, strict=True)):
-            key, place = f"{batch}/{i:05d}", offset + i * (offset + size)
-            try:
-                values = self._values(labels, key if filenames is None else filenames[i])
-            except CifarError as error:
-                reason = Reason.BAD_LABEL_VALUE
-                yield image_dead_letter(Stage.LABELS, key, uri, reason, str(error), file=uri)
-            else:
-                yield SampleRef(key, pixels, size, split, values, place, uri, version)
+        keys = [f"{batch}/{i:05d}" for i in range(len(all_labels[0]))]
+        rows = zip(keys, filenames or keys, *all_labels, strict=True)
+        for i, (key, filename, *labels) in enumerate(rows):
+            meanings = zip(labels, self.meanings, strict=True)
+            *further, text = [value for n, texts in meanings for value in (n, texts[n])]
+            values = text, filename, *further[:-1]
+            place = before + i * (before + size)
+            yield SampleRef(key, pixels, size, self.fmt.splits[batch], values, place, uri, version)
 
-    def _values(self, labels: Sequence[object], filename: object) -> tuple[LabelValue, ...]:
-        """Returns the values of the columns. Raises CifarError."""
-        values: list[LabelValue] = []
-        for field, meanings, label in zip(self.fmt.fields, self.meanings, labels, strict=True):
-            most = self.fmt.fields[field] - 1
-            if type(label) is not int or not 0 <= label <= most:
-                raise CifarError(f"{field} {excerpt(label)}, expected an integer from 0 to {most}")
-            values += label, meanings[label]
-        name = _as_text(filename)
-        if name is None:
-            raise CifarError(f"file name {excerpt(filename)}, expected text in UTF-8")
-        return values[-1], name, *values[:-2]
+
+@contextmanager
+def opened(uri: str, *, archived: bool) -> Iterator[Iterable[tuple[str, IO[bytes]]]]:
+    """Opens a file: (name, content) of itself, or of each file in an archive. Raises ContainerError for a broken one."""
+    with files.open_input(uri) as file:
+        try:
+            yield members(file) if archived else [(posixpath.basename(uri), file)]
+        except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, RecursionError) as error:
+            fault = f"is not a .tar.gz, or is damaged or cut short ({error})"
+            raise ContainerError(f"{uri} {fault}; download it again") from error
 
 
 def members(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
@@ -352,17 +330,6 @@ def members(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
                     yield posixpath.basename(member.name), content
         while unzipped.read(_CHUNK_BYTES):
             pass
-
-
-@contextmanager
-def archive_errors(uri: str) -> Iterator[None]:
-    """Turns errors of a block into the error that the archive is broken."""
-    try:
-        yield
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, RecursionError) as error:
-        raise ContainerError(
-            f"{uri} is not a .tar.gz, or is damaged or cut short ({error}); download it again"
-        ) from error
 
 
 def read_records(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) -> Batch:
@@ -386,7 +353,7 @@ def read_records(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) 
     if size % record or not size:
         problem = f"{size} bytes, expected records of {record} bytes: it is cut short, or no file"
         raise CifarError(f"{problem} of {fmt.title}'s binary version; download it again")
-    return labels, None
+    return labels, ()
 
 
 def read_pickled(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) -> Batch:
@@ -401,18 +368,22 @@ def read_pickled(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) 
       CifarError: the file is not a pickle, uses a forbidden name, or contains other content.
     """
     content = unpickle(file)
-    array = content.get("data")
-    pixels = array.data if isinstance(array, _Array) and array.type == "u1" else None
-    pixels = bytes(pixels) if isinstance(pixels, bytes | bytearray) else b""
-    images, rest = divmod(len(pixels), PIXELS.size)
-    if not images or rest or getattr(array, "shape", None) != (images, PIXELS.size):
+    match getattr(array := content.get("data"), "state", None):
+        case (_, shape, _Made(given=(b"u1" | "u1", *_)), False, bytes(pixels)) if pixels:
+            images = len(pixels) // PIXELS.size
+        case _:
+            shape, images, pixels = None, 0, b""
+    if shape != (images, PIXELS.size) or len(pixels) != images * PIXELS.size:
         expected = (
             f"a NumPy array of shape (images, {PIXELS.size}) and type u1, with all of its pixels"
         )
         raise CifarError(f"'data' is {excerpt(array)}, expected {expected}")
     labels = tuple(_list_of(images, content, f"{field}s") for field in fmt.fields)
     named = content.get("filenames") is not None
-    filenames = _list_of(images, content, "filenames") if named else None
+    texts = map(_as_text, _list_of(images, content, "filenames") if named else ())
+    filenames = [text for text in texts if text is not None]
+    if named and len(filenames) < images:
+        raise CifarError(f"{images - len(filenames)} of the file names is not a text in UTF-8")
     copy_to(pixels)
     return labels, filenames
 
@@ -427,57 +398,45 @@ def _list_of(length: int, content: Mapping[str | None, object], key: str) -> lis
 # --- pickles --------------------------------------------------------------------------------------
 
 
-class _DType:
-    """Stands for `numpy.dtype`."""
+class _Made:
+    """Stands for what a pickle makes with NumPy: an array, or its type.
 
-    def __init__(self, name: object = None, *_: object) -> None:
-        self.name = _as_text(name)
+    Attributes:
+      given: what it is made of; the name of a type comes first.
+      state: of an array: version, shape, type, whether it is in Fortran order, bytes.
+    """
+
+    state: object = None
+
+    def __init__(self, *given: object) -> None:
+        self.given = given
 
     def __setstate__(self, state: object) -> None:
-        """Ignores byte order and alignment, which do not matter for a type of one byte."""
-
-
-class _Array:
-    """Stands for `numpy.ndarray`, and for the function that makes an empty array to fill."""
-
-    shape: object = None
-    type: object = None
-    data: object = None
-
-    def __init__(self, *_: object) -> None:
-        """Ignores the description of the empty array."""
-
-    def __setstate__(self, state: Any) -> None:
-        """Fills it from (version, shape, type, in Fortran order, bytes)."""
-        _, self.shape, dtype, is_fortran, self.data = state
-        name = dtype.name if isinstance(dtype, _DType) else None
-        self.type = f"{name} in Fortran order" if is_fortran else name
+        self.state = state
 
     def __repr__(self) -> str:
-        return f"a NumPy array of shape {excerpt(self.shape)} and type {excerpt(self.type)}"
+        return "a NumPy array"
 
 
 class _Unpickler(pickle.Unpickler):
-    """Finds stand-ins for what pickled NumPy arrays use, and nothing else: a pickle can call all that it names.
+    """Finds a stand-in for what pickled NumPy arrays use, and nothing else: a pickle can call all that it names.
 
     NumPy's own functions trust a pickle: a forged dtype turns an array of bytes into one of pointers, and reading
-    it crashes the process. Each stand-in has a `__setstate__`, so that the opcode BUILD calls that, and cannot set
+    it crashes the process. The stand-in has a `__setstate__`, so that the opcode BUILD calls that, and cannot set
     attributes of the class for the next pickle to find.
     """
 
-    admitted: Mapping[str, type] = {
-        "numpy.dtype": _DType,
-        "numpy.ndarray": _Array,
-        "numpy.core.multiarray._reconstruct": _Array,
-        "numpy._core.multiarray._reconstruct": _Array,  # since NumPy 2
-    }
+    admitted = (
+        *("numpy.dtype", "numpy.ndarray", "numpy.core.multiarray._reconstruct"),
+        "numpy._core.multiarray._reconstruct",  # since NumPy 2
+    )
 
     def find_class(self, module_name: str, global_name: str) -> type:
         name = f"{module_name}.{global_name}"
         if name not in self.admitted:
             risk = "a pickle can run anything by such a name, and CIFAR's needs only NumPy's arrays"
             raise CifarError(f"refuses {name}: {risk}; use the file as downloaded")
-        return self.admitted[name]
+        return _Made
 
 
 def unpickle(file: IO[bytes]) -> dict[str | None, object]:

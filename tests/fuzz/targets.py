@@ -406,9 +406,12 @@ def _archive(data: bytes) -> None:
     """Both what is spoilt and what is spoilt and then compressed, which reaches further."""
     if not data.startswith(b"\x1f\x8b"):
         data = gzip.compress(data, 1)
-    with cifar.archive_errors("a.tar.gz"):
-        for _, content in cifar.members(io.BytesIO(data)):
-            content.read(1 << 20)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        with cifar.opened(file.name, archived=True) as inside:
+            for _, content in inside:
+                content.read(1 << 20)
 
 
 def _sample(data: bytes) -> None:
