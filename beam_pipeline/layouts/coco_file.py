@@ -68,8 +68,7 @@ class _Content:
 
     Attributes:
       images: in the file's order.
-      nameless: ids of further images, which are dead letters.
-      problems: image id -> a fault of its entry.
+      problems: image id -> a fault of its entry, also of one without a name, which is a dead letter.
       faults: image id -> the fault of its first bad annotation.
       packed: image id -> what `parse` returned of its annotations, one after the other.
       dead_letters: entries that name no image, in this list or in another one.
@@ -77,7 +76,6 @@ class _Content:
 
     def __init__(self, task: coco_tasks.Task, uri: str) -> None:
         self.images: list[_Image] = []
-        self.nameless: set[coco_tasks.Id] = set()
         self.problems: dict[coco_tasks.Id, str] = {}
         self.faults: dict[coco_tasks.Id, str] = {}
         self.packed: dict[coco_tasks.Id, bytes] = {}
@@ -101,7 +99,7 @@ class _Content:
             if not is_text(name):
                 problem = f"has the file_name {excerpt(name)}, expected a text"
                 self._reject(f"image_id {i!r}", problem)
-                self.nameless.add(i)
+                self.problems[i] = problem
                 continue
             values: coco_tasks.Values = ()
             try:
@@ -155,7 +153,7 @@ class _Content:
 
     def without_image(self) -> Iterator[DeadLetter]:
         """Yields the dead letters of annotations whose image is not in the list."""
-        known = self.nameless.union(image.id for image in self.images)
+        known = self.problems.keys() | {image.id for image in self.images}
         for image_id in dict.fromkeys([*self.packed, *self.faults]):
             if image_id not in known:
                 number = counted(len(self.annotations_of(image_id)), "annotation")

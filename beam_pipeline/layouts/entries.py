@@ -95,7 +95,7 @@ class Labelled(NamedTuple):
 
     Attributes:
       objects: the objects.
-      left_out: the kind of each object without a box, such as `brush mask`.
+      left_out: the kind of each object without a box, such as `key point`.
       fields: values of the whole image, such as its classes, by name.
       size: width and height of the image that was labelled.
       split: its split; empty if the entry gives none.

@@ -32,8 +32,6 @@ from beam_pipeline.storage import files, listing
 UNLISTED = "unlisted"
 """The split of images that are in none of the lists, if there are lists."""
 
-UNLISTED_NOTE = f"go to a split {UNLISTED!r} unless --splits is given"
-
 _ALL_OF_TRAINING = "trainval"
 _LOOKED_INTO = (*SPLIT_NAMES, "xmls")  # folders of label files, besides the one given
 _LOOKED_AT, _HEAD_BYTES = 10, 4096  # label files to search for one that is not empty
@@ -256,13 +254,13 @@ def label_folders(
     for path in paths:
         folder = ImageRoot(locate(path), (pattern,))
         folders[folder.uri] = folder
-        if is_remote(folder.uri):
-            continue
-        if not os.path.isdir(folder.uri):
-            problem = "is a file" if os.path.lexists(folder.uri) else "does not exist"
-            raise UsageError(f"--labels {path} {problem}; expected a folder of {kind}")
-        if not any(listed.images for listed in listing.list_local_root(folder, 1)):
-            raise UsageError(f"no {kind} in {folder.uri}; expected one for each image, of its name")
+        is_local = not is_remote(folder.uri)
+        if is_local and not (
+            os.path.isdir(folder.uri)
+            and any(listed.images for listed in listing.list_local_root(folder, 1))
+        ):
+            expected = f"expected a folder of {kind}, one for each image, of its name"
+            raise UsageError(f"--labels {path} contains no such files; {expected}")
     return tuple(folders[uri] for uri in sorted(folders))
 
 
@@ -302,24 +300,18 @@ class SplitLists(NamedTuple):
     splits: dict[str, str]
     names: dict[str, list[str]]
 
-    def notes(self, names: Sequence[str], kind: str) -> tuple[str, ...]:
-        """Notes on names in lists without a label file, and on label files in no list.
+    def notes(self, names: Sequence[str], kind: str) -> Iterator[str]:
+        """Notes on names in lists without a label file.
 
         Args:
           names: of all label files, without extension.
           kind: a description of these files.
         """
-        known, notes = set(names), []
+        known = set(names)
         for uri, listed in self.names.items():
             if without := [name for name in listed if name not in known]:
                 of = f"{len(without)} of {len(listed)} names in {uri}, such as {without[0]!r},"
-                notes.append(f"{of} have none of the {kind}")
-        unlisted = sum(name not in self.splits for name in names) if self.splits else 0
-        if unlisted:
-            lists = posixpath.dirname(next(iter(self.names)))
-            of = f"{unlisted} of {len(names)} {kind} are in no list of {lists}/"
-            notes.append(f"{of}, so their images {UNLISTED_NOTE}")
-        return tuple(notes)
+                yield f"{of} have none of the {kind}"
 
 
 def read_split_lists(folders: Sequence[str], names: Sequence[str]) -> SplitLists:
@@ -438,19 +430,14 @@ class FolderLayout:
         """Recognises the folders' names, or the first label files in folders of --labels."""
         if options.labels:
             return reason_of_labels(options.labels, self.fits, self.title, self.label_folder)
-        reasons = []
+        folders: list[str] = []
         for path in options.images:
             there = self.pairs(files.canonical(path))
-            pairs = [p for p in there if p.labels and (p.lists or self.fits(p.labels))]
-            if not pairs:
+            labels = [p.labels for p in there if p.labels and (p.lists or self.fits(p.labels))]
+            if not labels:
                 return ""
-            beside = pairs[0].images == pairs[0].labels
-            folders = [p.images if beside else posixpath.dirname(p.images) for p in pairs]
-            images, labels = map(posixpath.basename, pairs[0][:2])
-            names = f"{images}/ beside {labels}/"
-            names = f"{self.suffix} files beside images" if beside else names
-            reasons.append(f"{names} in {', '.join(typed_path(uri, path) for uri in folders)}")
-        return "; ".join(reasons)
+            folders += [typed_path(uri, path) for uri in labels]
+        return f"{self.title} in {', '.join(folders)}"
 
     def open(self, options: layout.SourceOptions) -> layout.Source:
         """Finds the images, their label files and the lists of the splits.
@@ -497,7 +484,7 @@ class FolderLayout:
             labels=layout.FileLabels(reader, folders=folders),
             examples=LabelledImages(self.format.columns),
             numbering=replace(numbering, known=known),
-            notes=lists.notes(stems if lists.names else (), self.title),
+            notes=tuple(lists.notes(stems, self.title)),
         )
 
 
