@@ -23,7 +23,6 @@ _PIECE = 1 << 20  # 1 MiB
 _MOST_CHARACTERS = 32 << 20  # of one value
 _MARGIN = 16  # characters; no word, number's end or escape that a cut could split is longer
 _NEAR = 30
-_DEEPEST = 100  # objects in objects that are skipped
 _blank = re.compile(r"[ \t\r\n]*").match
 
 
@@ -124,13 +123,9 @@ class JsonFile:
             if self._take(",}") == "}":
                 return
 
-    def _skip(self, depth: int = 0) -> None:
-        """Skips a value that may be larger than memory."""
-        first = self._next()
-        if first == "{" and depth < _DEEPEST:
-            for _ in self._keys():
-                self._skip(depth + 1)
-        elif first == "[":
+    def _skip(self) -> None:
+        """Skips a value; a list may be larger than memory."""
+        if self._next() == "[":
             deque(self.elements(), maxlen=0)
         else:
             self._value()

@@ -1,9 +1,8 @@
-"""CIFAR-10 and CIFAR-100 as downloaded: pickled or binary batches, unpacked or in their archive.
+"""CIFAR-10 and CIFAR-100 as downloaded, in the Python version: pickled batches, unpacked or in their archive.
 
-An image is 32 x 32 RGB, 3,072 bytes: the red plane, then green, then blue, each row by row. A file
-of the binary version contains records: a byte for each label, then the image. A file of the Python
-version contains a pickled dict: the images as a NumPy array, one row each, and lists of labels and
-file names. It was pickled by Python 2, so its texts are bytes.
+An image is 32 x 32 RGB, 3,072 bytes: the red plane, then green, then blue, each row by row. A file contains a pickled
+dict: the images as a NumPy array, one row each, and lists of labels and file names. It was pickled by Python 2, so its
+texts are bytes. The binary version has the same images and is not read.
 
 Source: https://www.cs.toronto.edu/~kriz/cifar.html
 """
@@ -36,7 +35,6 @@ from beam_pipeline.layouts.layout import ContainerLabels, NoSink, Source, Source
 from beam_pipeline.storage import files
 
 PIXELS = PixelFormat(32, 32)
-_BINARY = ".bin"
 _CHUNK_BYTES = 1 << 20  # 1 MiB; files of names have 2 kB at most
 _MAX_FILE_BYTES = 256 << 20  # 256 MiB; CIFAR-100's largest file has 148
 _MAX_TUPLES = 64  # CIFAR's files have 7 at most
@@ -54,18 +52,17 @@ class CifarError(ValueError):
 
 
 class Cifar:
-    """One of the two data sets, in either version.
+    """One of the two data sets.
 
     Attributes:
       name, option_names, reads_labels: as of `Layout`.
       title: its name in messages.
-      splits: name of a batch's file, without `.bin` -> split.
-      fields: label of each image -> the number of its meanings, in the order of a binary record; the last one is
-        the class. A pickled batch calls the list of labels `<name>s`, and the pickled meta file calls the list of
-        their meanings `<name>_names`.
+      splits: name of a batch's file -> split.
+      fields: label of each image -> the number of its meanings; the last one is the class. A batch calls the list of
+        labels `<name>s`, and the file with the meanings calls theirs `<name>_names`.
       columns: the class, the file's name, and number and meaning of each further label.
-      name_files: the files with the meanings: the Python version's, then the binary version's for each field.
-      folders: the folders that its archives unpack to.
+      name_file: the file with the meanings.
+      folder: the folder that its archive unpacks to.
     """
 
     name: ClassVar[str]
@@ -75,8 +72,8 @@ class Cifar:
     splits: ClassVar[Mapping[str, str]]
     fields: ClassVar[Mapping[str, int]]
     columns: ClassVar[tuple[schema.Column, ...]]
-    name_files: ClassVar[tuple[str, ...]]
-    folders: ClassVar[tuple[str, str]]
+    name_file: ClassVar[str]
+    folder: ClassVar[str]
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises a folder with two or more of its files, the folder above, or its archive."""
@@ -86,12 +83,10 @@ class Cifar:
         name = posixpath.basename(uri)
         archives = [f"{self.title.lower()}-{version}.tar.gz" for version in ("python", "binary")]
         if is_remote(uri) or (name in archives and os.path.isfile(uri)):
-            return f"named {name}" if name in (*archives, *self.folders) else ""
-        batches = self._batches_in(uri)
-        folder = posixpath.dirname(batches[0]) if batches else uri
-        first, second = [*batches, *_those_in(folder, self.name_files), "", ""][:2]
-        names = " and ".join(map(posixpath.basename, (first, second)))
-        return f"{names} in {folder}" if second else ""
+            return f"named {name}" if name in (*archives, self.folder) else ""
+        folder, batches = self._batches_in(uri)
+        first, second = [*batches, *_those_in(folder, [self.name_file]), "", ""][:2]
+        return f"{first} and {second} in {folder}" if second else ""
 
     def open(self, options: SourceOptions) -> Source:
         """Finds the batches, and reads the meanings of their labels.
@@ -102,7 +97,7 @@ class Cifar:
         uris = [files.canonical(path) for path in options.images]
         uri, archived = uris[0], False
         try:
-            batches = {_batch_name(uri) for uri in uris}
+            batches = set(map(posixpath.basename, uris))
             named = self.splits.keys() >= batches and all(map(_is_file, uris))
             if len(batches) < len(uris) or not (named or len(uris) == 1):
                 raise UsageError(
@@ -114,8 +109,7 @@ class Cifar:
             where = uri if archived else posixpath.dirname(uris[0])
             meanings = self.meanings(self._names_in(where, archived))
         except CifarError as error:
-            expected = " or ".join(self.name_files)
-            raise UsageError(f"--images: {where}, {expected}: {error}") from error
+            raise UsageError(f"--images: {where}, {self.name_file}: {error}") from error
         except (ContainerError, OSError) as error:
             raise UsageError(f"--images: {error}") from error
         return Source(
@@ -126,56 +120,47 @@ class Cifar:
             numbering=ClassNumbering(known=tuple((n, i) for i, n in enumerate(meanings[-1]))),
         )
 
-    def _batches_in(self, uri: str) -> list[str]:
-        """The URIs of the batches in a folder, or in a folder of it; of one version, as the other has the same images."""
-        for folder in (uri, *(files.join(uri, name) for name in self.folders)):
-            for ending in ("", _BINARY):
-                if batches := _those_in(folder, [batch + ending for batch in self.splits]):
-                    return batches
-        return []
+    def _batches_in(self, uri: str) -> tuple[str, list[str]]:
+        """A folder, or the usual one in it, and the names of the batches there."""
+        for folder in (uri, files.join(uri, self.folder)):
+            if batches := _those_in(folder, self.splits):
+                return folder, batches
+        return uri, []
 
     def _all_batches_in(self, uri: str) -> list[str]:
-        """The same, if none is missing. Raises UsageError."""
-        batches = self._batches_in(uri)
-        if missing := sorted(self.splits.keys() - {*map(_batch_name, batches)}):
-            folder = posixpath.dirname(batches[0]) if batches else uri
+        """The URIs of all batches. Raises UsageError."""
+        folder, batches = self._batches_in(uri)
+        if missing := sorted(self.splits.keys() - {*batches}):
             raise UsageError(
-                f"--images: {folder} lacks {', '.join(missing)} of {self.title}; expected all of its files, or a folder "
-                f"with {self.folders[0]}. Download it again, or name single files"
+                f"--images: {folder} lacks {', '.join(missing)} of {self.title}'s Python version; expected all of its "
+                f"files, or a folder with {self.folder}. Download it again, or name single files"
             )
-        return batches
+        return [files.join(folder, name) for name in batches]
 
-    def _names_in(self, where: str, archived: bool) -> dict[str, bytes]:
-        """Name -> content of the first files with the meanings of labels, in a folder or an archive."""
-        contents: dict[str, bytes] = {}
-        for uri in [where] if archived else _those_in(where, self.name_files):
-            with opened(uri, archived=archived) as inside:
-                for name, content in inside:
-                    if name in self.name_files:
-                        contents[name] = content.read(_CHUNK_BYTES)
-                    if self.name_files[0] in contents or len(contents) == len(self.fields):
-                        return contents  # the job reads the rest
-        return contents
+    def _names_in(self, where: str, archived: bool) -> bytes:
+        """The content of the file with the meanings of labels, in a folder or an archive; empty without one."""
+        uri = where if archived else files.join(where, self.name_file)
+        if not archived and not _is_file(uri):
+            return b""
+        with opened(uri, archived) as inside:
+            contents = (file.read(_CHUNK_BYTES) for name, file in inside if name == self.name_file)
+            return next(contents, b"")  # the job reads the rest
 
-    def meanings(self, contents: Mapping[str, bytes]) -> tuple[tuple[str, ...], ...]:
-        """The meanings of the labels of each field, in the order of their numbers.
+    def meanings(self, data: bytes) -> tuple[tuple[str, ...], ...]:
+        """The meanings of the labels of each field, in the order of their numbers. Raises CifarError.
 
         Args:
-          contents: name -> content of its `name_files` that exist.
-
-        Raises:
-          CifarError: a file is missing or has other content.
+          data: the content of `name_file`.
         """
-        meta, *name_files = self.name_files
-        pickled = unpickle(io.BytesIO(contents[meta])) if meta in contents else {}
-        meanings = []
-        for (field, count), name_file in zip(self.fields.items(), name_files, strict=True):
-            values = pickled.get(f"{field}_names", contents.get(name_file, b"").splitlines())
-            values = values if isinstance(values, list) else []
-            names = tuple(name for value in values if (name := (_as_text(value) or "").strip()))
-            if not len(names) == len(set(names)) == count:
-                different = f"{len(set(names))} different names, expected {count}"
-                raise CifarError(f"{different}, one for each {field}; download it again")
+        if not data:
+            raise CifarError(f"no such file; download {self.title.lower()}-python.tar.gz")
+        content, meanings = unpickle(io.BytesIO(data)), []
+        for field, count in self.fields.items():
+            values = map(_as_text, _list_of(count, content, f"{field}_names"))
+            names = tuple(dict.fromkeys(name for v in values if (name := (v or "").strip())))
+            if len(names) < count:
+                problem = f"{len(names)} different names, expected {count}, one for each {field}"
+                raise CifarError(f"{problem}; download it again")
             meanings.append(names)
         return tuple(meanings)
 
@@ -191,8 +176,8 @@ class Cifar10(Cifar):
     }
     fields: ClassVar[Mapping[str, int]] = {"label": 10}
     columns = (schema.label_column("label", schema.ColumnKind.CLASS), _FILE_NAME)
-    name_files = ("batches.meta", "batches.meta.txt")
-    folders = ("cifar-10-batches-py", "cifar-10-batches-bin")
+    name_file = "batches.meta"
+    folder = "cifar-10-batches-py"
 
 
 class Cifar100(Cifar):
@@ -208,12 +193,8 @@ class Cifar100(Cifar):
         schema.Column("coarse_label", schema.ColumnKind.INT64, "label/coarse_label", required=True),
         schema.Column("coarse_text", schema.ColumnKind.BYTES, "label/coarse_text", required=True),
     )
-    name_files = ("meta", "coarse_label_names.txt", "fine_label_names.txt")
-    folders = ("cifar-100-python", "cifar-100-binary")
-
-
-def _batch_name(uri: str) -> str:
-    return posixpath.basename(uri).removesuffix(_BINARY)
+    name_file = "meta"
+    folder = "cifar-100-python"
 
 
 def _is_file(uri: str) -> bool:
@@ -221,8 +202,8 @@ def _is_file(uri: str) -> bool:
 
 
 def _those_in(folder: str, names: Iterable[str]) -> list[str]:
-    """The URIs of those names that are files of a folder, which may contain any number of other files."""
-    return list(filter(_is_file, (files.join(folder, name) for name in names)))
+    """The names that are files of a folder, which may contain any number of other files."""
+    return [name for name in names if _is_file(files.join(folder, name))]
 
 
 # --- batches and archives ------------------------------------------------------------------------
@@ -245,8 +226,7 @@ class CifarReader:
     def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef]:
         """Yields a reference to each image; its key is `<batch>/<number, from 00000>`.
 
-        References to binary records on disk point into the original file. Everything else is
-        unpacked first, to one file per batch, named after it.
+        Batches are unpacked first, to one file each, named after it.
 
         Args:
           uri: the file.
@@ -255,16 +235,15 @@ class CifarReader:
         Raises:
           ContainerError: the file is broken or cannot be unpacked.
         """
-        missing = dict.fromkeys(self.fmt.splits if self.archived else [_batch_name(uri)])
+        missing = dict.fromkeys(self.fmt.splits if self.archived else [posixpath.basename(uri)])
         place = uri
         try:
-            with opened(uri, archived=self.archived) as batches:
-                for name, content in batches:
-                    batch = _batch_name(name)
+            with opened(uri, self.archived) as batches:
+                for batch, content in batches:
                     if batch in missing:
                         del missing[batch]
-                        place = f"{uri}: {name}" if self.archived else uri
-                        yield from self._read_batch(content, name, uri, unpack_to)
+                        place = f"{uri}: {batch}" if self.archived else uri
+                        yield from self._read_batch(content, batch, uri, unpack_to)
                     elif batch in self.fmt.splits:
                         raise ContainerError(f"{uri} contains {batch} twice, expected it once")
             if missing:
@@ -276,34 +255,28 @@ class CifarReader:
             raise ContainerError(f"{uri} {fault}") from error
 
     def _read_batch(
-        self, file: IO[bytes], name: str, uri: str, unpack_to: str
+        self, file: IO[bytes], batch: str, uri: str, unpack_to: str
     ) -> Iterator[SampleRef]:
-        binary = name.endswith(_BINARY)
-        in_place = binary and not self.archived and (not is_remote(uri) or is_remote(unpack_to))
-        pixels = uri if in_place else files.join(unpack_to, name)
-        read = read_records if binary else read_pickled
-        before = len(self.fmt.fields) if binary else 0
-        unpacks = unpack_to and not in_place
-        with files.open_output(pixels) if unpacks else nullcontext(NoSink()) as sink:
-            all_labels, filenames = read(file, self.fmt, sink.write)
+        pixels = files.join(unpack_to, batch)
+        with files.open_output(pixels) if unpack_to else nullcontext(NoSink()) as sink:
+            all_labels, filenames = read_pickled(file, self.fmt, sink.write)
         for (field, count), labels in zip(self.fmt.fields.items(), all_labels, strict=True):
             for label in labels:
                 if type(label) is not int or not 0 <= label < count:
                     fault = f"{field} {excerpt(label)}, expected an integer from 0 to {count - 1}"
                     raise CifarError(f"{fault}; download it again")
-        batch, version, size = _batch_name(name), files.version_of(uri), PIXELS.size
+        version, size, split = files.version_of(uri), PIXELS.size, self.fmt.splits[batch]
         keys = [f"{batch}/{i:05d}" for i in range(len(all_labels[0]))]
         rows = zip(keys, filenames or keys, *all_labels, strict=True)
         for i, (key, filename, *labels) in enumerate(rows):
             meanings = zip(labels, self.meanings, strict=True)
             *further, text = [value for n, texts in meanings for value in (n, texts[n])]
             values = text, filename, *further[:-1]
-            place = before + i * (before + size)
-            yield SampleRef(key, pixels, size, self.fmt.splits[batch], values, place, uri, version)
+            yield SampleRef(key, pixels, size, split, values, i * size, uri, version)
 
 
 @contextmanager
-def opened(uri: str, *, archived: bool) -> Iterator[Iterable[tuple[str, IO[bytes]]]]:
+def opened(uri: str, archived: bool) -> Iterator[Iterable[tuple[str, IO[bytes]]]]:
     """Opens a file: (name, content) of itself, or of each file in an archive. Raises ContainerError for a broken one."""
     with files.open_input(uri) as file:
         try:
@@ -332,32 +305,8 @@ def members(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
             pass
 
 
-def read_records(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) -> Batch:
-    """Reads the labels of a file of the binary version.
-
-    Args:
-      file: open at its beginning.
-      fmt: its data set.
-      copy_to: takes the whole file, piece by piece.
-
-    Raises:
-      CifarError: the file is empty or ends within a record.
-    """
-    record, size = len(fmt.fields) + PIXELS.size, 0
-    labels = tuple(bytearray() for _ in fmt.fields)
-    while chunk := file.read(_CHUNK_BYTES):
-        for index, values in enumerate(labels):
-            values += chunk[(index - size) % record :: record]
-        size += len(chunk)
-        copy_to(chunk)
-    if size % record or not size:
-        problem = f"{size} bytes, expected records of {record} bytes: it is cut short, or no file"
-        raise CifarError(f"{problem} of {fmt.title}'s binary version; download it again")
-    return labels, ()
-
-
 def read_pickled(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) -> Batch:
-    """Reads a whole file of the Python version: 30 MB for CIFAR-10, 155 MB for CIFAR-100.
+    """Reads a whole batch: 30 MB for CIFAR-10, 155 MB for CIFAR-100.
 
     Args:
       file: open at its beginning.

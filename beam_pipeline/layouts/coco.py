@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from beam_pipeline.core import errors, text
 from beam_pipeline.core.labels import classes, schema
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import FOLDER, named_split
-from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.layouts import coco_tasks, entries, tree
 from beam_pipeline.layouts.coco_file import CocoReader, Description, describe
@@ -99,8 +98,7 @@ class Coco:
         source = _source(self.name, options, _task(options, kind, described), described)
         if kind is Classes:
             source = replace(source, numbering=_numbering(options, source.numbering.known))
-        asked = () if options.list_column else tuple(_several_questions(described))
-        return replace(source, questions=asked)
+        return source
 
 
 class CocoPanoptic:
@@ -240,24 +238,22 @@ def _image_fields(
       UsageError: the first images of no file have such a field, or another column has its name.
     """
     group = "" if options.split_by in {FOLDER, *names} else options.split_by
-    options_of = dict.fromkeys(options.columns, "--columns")
-    if group:
-        options_of[group] = "--split_by"
-    fields = dict.fromkeys(name for file in described.values() for name in file.fields)
-    free = [name for name in fields if name not in names]
-    for name, option in options_of.items():
+    option_of = dict.fromkeys(options.columns, "--columns")
+    option_of |= {group: "--split_by"} if group else {}
+    free = {name for file in described.values() for name in file.fields} - {*names}
+    for name, option in option_of.items():
         if name not in free:
             raise errors.UsageError(
                 f"{option} {name}: expected a field of the images in {text.some(list(described))} that the layout coco "
-                f"has no column for, one of {', '.join(free) or 'none'}"
+                f"has no column for, one of {', '.join(sorted(free)) or 'none'}"
             )
     written = tuple(
         schema.further_column(name, schema.KIND_NAMES[kind])
         for name, kind in options.columns.items()
         if kind != schema.SKIP_KIND
     )
-    grouped = not group or group in {column.name for column in written}
-    return written if grouped else (*written, schema.group_column(group))
+    is_written = group in {"", *(column.name for column in written)}
+    return written if is_written else (*written, schema.group_column(group))
 
 
 def _numbering(options: SourceOptions, categories: classes.Classes) -> classes.ClassNumbering:
@@ -279,19 +275,6 @@ def _numbering(options: SourceOptions, categories: classes.Classes) -> classes.C
     if options.label_order == classes.AUTO_ORDER:
         known = tuple((name, i) for i, (name, _) in enumerate(categories, numbering.base))
     return classes.ClassNumbering(known=known)
-
-
-def _several_questions(described: Mapping[str, Description]) -> Iterator[Question]:
-    """A question for each file with images of several categories, where one is expected."""
-    for uri, file in described.items():
-        for image_id, ids in file.several[:1]:
-            names = text.quoted([str(file.names.get(i, i)) for i in ids])
-            reason = (
-                f"of the first {text.counted(file.images, 'image')} with annotations in {uri}, {len(file.several)} "
-                f"have several categories, such as {image_id!r} with {names}."
-            )
-            advice = "--yes leaves these images out. To write lists of classes:"
-            yield Question("several_categories", reason, advice, {"list_column": {CLASS: ","}})
 
 
 # --- where the files are -------------------------------------------------------------------------

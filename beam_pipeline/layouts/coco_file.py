@@ -30,16 +30,15 @@ from beam_pipeline.layouts.coco_tasks import ANNOTATIONS, CATEGORIES, IMAGES, is
 from beam_pipeline.layouts.entries import size_of, unbroken
 from beam_pipeline.layouts.label_files import BadLabelError
 
-SURVEYED = 100_000
-"""Annotations to look at, so that memory and time stay small for a file of millions."""
-
 _EXPECTED = (
     "expected COCO's instances: an object with images, annotations with a bbox, and categories"
 )
 _SHORT = 64  # bytes; what is shorter is often the same for many images
 _MARSHAL = 2  # the last version without references to objects before, so that equal is equal
 _FIRST_IMAGES = 1000
-_OF_OBJECTS = ("bbox", "bbox_relative", "segmentation", "keypoints", "segments_info", "caption")
+_OF_OBJECTS = frozenset(
+    {"bbox", "bbox_relative", "segmentation", "keypoints", "segments_info", "caption"}
+)
 """Keys of annotations that describe something else than the class of an image."""
 
 
@@ -85,7 +84,6 @@ class _Content:
     def add_images(self, entries: Iterator[Any]) -> None:
         """Reads the list of images. LVIS names an image by its URL at COCO's site."""
         names: dict[coco_tasks.Id, str] = {}
-        ids: dict[str, coco_tasks.Id] = {}
         sizes: dict[Size | None, Size | None] = {}  # one of equal ones, as most are
         for number, entry in enumerate(entries, 1):
             fields = entry if isinstance(entry, dict) else {}
@@ -106,9 +104,6 @@ class _Content:
                 values = field_values(fields, self._task.fields)
             except BadLabelError as error:
                 self.problems[i] = str(error)
-            if ids.setdefault(name, i) != i:
-                problem = f"several images have this file_name, of ids {ids[name]!r}, {i!r}"
-                self.problems[i] = self.problems[ids[name]] = problem
             if (first := names.setdefault(i, name)) != name:
                 self.problems[i] = f"image id {i!r} is that of several images: {first!r}, {name!r}"
             size = size_of(fields.get("width"), fields.get("height"))
@@ -296,8 +291,6 @@ class Description(NamedTuple):
     Attributes:
       task: what its first annotations are about.
       text_ids: True if the id of the first one is a text, which LILA uses.
-      images: the number of images that they name, if they give the classes of images.
-      several: (id, categories) of those with several categories.
       names: category id -> name; none for captions.
       keypoints: names of the key points of objects, of each category that has other ones.
       fields: names of the fields of the first images.
@@ -305,8 +298,6 @@ class Description(NamedTuple):
 
     task: type[coco_tasks.Task] = coco_tasks.Instances
     text_ids: bool = False
-    images: int = 0
-    several: Sequence[tuple[Any, Sequence[int]]] = ()
     names: Mapping[int, str] = MappingProxyType({})
     keypoints: frozenset[tuple[str, ...]] = frozenset()
     fields: tuple[str, ...] = ()
@@ -362,16 +353,10 @@ def survey_annotations(annotations: Iterator[Any]) -> Description:
         if "segments_info" in first:
             return Description(coco_tasks.Panoptic)
     objects = Description(text_ids=isinstance(first, dict) and is_text(first.get("id")))
-    categories: dict[Any, set[Any]] = {}
-    for annotation in islice(chain((first,), annotations), SURVEYED):
-        if not isinstance(annotation, dict):
-            continue
-        if any(key in annotation for key in _OF_OBJECTS):
-            return objects
-        image_id, category = annotation.get("image_id"), annotation.get("category_id")
-        if isinstance(image_id, str | int) and isinstance(category, int):
-            categories.setdefault(image_id, set()).add(category)
-    if not categories or any(isinstance(entry, dict) and "bbox" in entry for entry in annotations):
-        return objects
-    several = tuple((i, sorted(ids)) for i, ids in categories.items() if len(ids) > 1)
-    return Description(coco_tasks.Classes, objects.text_ids, len(categories), several)
+    of_classes = False
+    for annotation in chain((first,), annotations):
+        if isinstance(annotation, dict):
+            if not _OF_OBJECTS.isdisjoint(annotation):
+                return objects
+            of_classes = of_classes or isinstance(annotation.get("category_id"), int)
+    return objects._replace(task=coco_tasks.Classes) if of_classes else objects

@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import os
 import posixpath
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -386,8 +385,6 @@ class FolderLayout:
       pattern, suffix: a glob of them, and their extension in lower case.
       listed: the names of splits' lists.
       classes: their names in the order of their ids, from the first class on; others follow.
-      same_names: advice on label files of the same names in two folders, which are refused; if it is empty, each is
-        for the image beside it, or of its name.
     """
 
     name: ClassVar[str]
@@ -399,7 +396,6 @@ class FolderLayout:
     suffix: ClassVar[str]
     listed: ClassVar[Sequence[str]]
     classes: ClassVar[Sequence[str]] = ()
-    same_names: ClassVar[str] = ""
 
     def pairs(self, uri: str) -> list[FolderPair]:
         """Finds the folders that a path of --images means, by the names of folders."""
@@ -443,8 +439,7 @@ class FolderLayout:
         """Finds the images, their label files and the lists of the splits.
 
         Raises:
-          UsageError: something is missing, an image is in two lists, or two folders contain label files
-            of the same names.
+          UsageError: something is missing, or an image is in two lists.
         """
         pairs: list[FolderPair] = []
         for path in options.images:
@@ -462,15 +457,8 @@ class FolderLayout:
         uris = [folder.uri for folder in folders]
         roots = image_roots([pair.images for pair in pairs])
         lists = read_split_lists([pair.lists for pair in pairs], self.listed)
-        unique = bool(self.same_names and uris[1:])
-        needed = uris if lists.names or unique else ()
+        needed = uris if lists.names else ()
         stems = [name for uri in needed for name in tree.stems_of(uri, self.suffix)]
-        twice = sorted(name for name, count in Counter(stems).items() if count > 1)
-        if twice and unique:
-            raise UsageError(
-                f"{' and '.join(uris)} contain files of the same names, {len(twice)} in all, such as "
-                f"{twice[0]}{self.suffix}. {self.same_names}"
-            )
         below = [_names_in(root.uri) for root in roots]
         places = [
             Place(uri, bare=not any(names >= _names_in(uri) for names in below)) for uri in uris
@@ -522,6 +510,6 @@ def common_categories(of_files: Mapping[str, Mapping[_Id, str]]) -> dict[_Id, st
             for first in (by_id.setdefault(own[0], own), by_name.setdefault(own[1], own)):
                 if first[:2] != own[:2]:
                     both = (f"{i} is {name!r} in {file}" for i, name, file in (first, own))
-                    remedy = "files that are converted together must agree on their classes"
+                    remedy = "each class needs one id and one name, the same in all files"
                     raise LabelTableError(f"class {' and '.join(both)}; {remedy}")
     return {i: name for i, name, _ in by_id.values()}
