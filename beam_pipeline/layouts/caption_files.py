@@ -85,8 +85,8 @@ class CaptionFiles:
         Raises:
           UsageError: captions are missing, or a path cannot be used.
         """
-        roots = _folders(options.images, "--images")
-        typed = _folders(options.labels, "--labels") if options.labels else ()
+        roots = image_roots(options.images)
+        typed = image_roots(options.labels, option="--labels")
         labels = typed or tuple(ImageRoot(root.uri) for root in roots)
         uris, elsewhere = ([root.uri for root in side] for side in (roots, labels))
         separate = sorted({*elsewhere} - {*uris})
@@ -122,19 +122,6 @@ class CaptionFiles:
             notes=(*schema.notes, *left_out),
             questions=tuple(questions),
         )
-
-
-def _folders(paths: Sequence[str], option: str) -> tuple[ImageRoot, ...]:
-    """The folders that an option names, with patterns of the files if it has globs.
-
-    Raises:
-      UsageError: one does not exist, or is an archive.
-    """
-    roots = image_roots(paths, option=option)
-    if archives := [root.uri for root in roots if root.archive]:
-        remedy = "captions in archives are read with --layout webdataset"
-        raise UsageError(f"{option} {archives[0]} is an archive; {remedy}")
-    return roots
 
 
 def _rows(captions: Captions) -> list[dict[str, Any]]:

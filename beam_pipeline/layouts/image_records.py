@@ -205,6 +205,7 @@ class RecordLayout:
     Attributes:
       name: as of `Layout`.
       title: names the files in messages, such as `Label Studio's JSON`.
+      expected: their content, in messages.
       head: matches the beginning of a file, from its first character that is not white space.
       extensions: of its files, in lower case.
       pixels: True if coordinates are in pixels, False if in fractions of the image.
@@ -215,6 +216,7 @@ class RecordLayout:
 
     name: ClassVar[str]
     title: ClassVar[str]
+    expected: ClassVar[str] = "images with labels"
     head: ClassVar[re.Pattern[bytes]]
     extensions: ClassVar[tuple[str, ...]] = (".json",)
     pixels: ClassVar[bool] = True
@@ -389,8 +391,8 @@ class _Survey:
             kinds = [counted(number, kind) for kind, number in sorted(self.left_out.items())]
             yield Question(
                 "objects_left_out",
-                f"the {counted(len(self.names), 'image')} looked at have {enumerated(kinds, _EXAMPLES)}, which become no boxes, so these objects would be "
-                f"missing beside the {self.objects} that do.",
+                f"the {counted(len(self.names), 'image')} looked at have {enumerated(kinds, _EXAMPLES)}, which become no "
+                f"boxes, so these objects would be missing beside the {self.objects} that do.",
                 "Convert them to polygons in the tool, or accept that with --yes.",
             )
 
@@ -425,7 +427,8 @@ def _columns(options: layout.SourceOptions, survey: _Survey, form: RecordLayout)
     if not of_images:
         entries = counted(len(survey.names), "image")
         states = "".join(f", {number} {state}" for state, number in sorted(survey.states.items()))
-        raise UsageError(f"{form.title}: no label in the first {entries}{survey.problem}{states}")
+        reason = f"no label in the first {entries}{survey.problem}{states}"
+        raise UsageError(f"{form.title}: {reason}; expected {form.expected}")
     if not label and len(of_images) > 1:
         names = quoted(sorted(of_images))
         raise UsageError(f"which is the class of an image? Give --label_column, one of {names}")

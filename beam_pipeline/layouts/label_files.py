@@ -36,8 +36,6 @@ _LOOKED_INTO = (*SPLIT_NAMES, "xmls")  # folders of label files, besides the one
 _LOOKED_AT, _HEAD_BYTES = 10, 4096  # label files to search for one that is not empty
 _Id = TypeVar("_Id", int, str)
 _Row = TypeVar("_Row")
-Locate = Callable[[str], str]
-"""Gives the folder that a typed path means."""
 
 
 class BadLabelError(ValueError):
@@ -235,23 +233,20 @@ def files_pattern(suffix: str) -> str:
     return "**/*." + "".join(f"[{letter}{letter.upper()}]" for letter in suffix[1:])
 
 
-def label_folders(
-    paths: Sequence[str], pattern: str, kind: str, locate: Locate = files.canonical
-) -> tuple[ImageRoot, ...]:
+def label_folders(paths: Sequence[str], pattern: str, kind: str) -> tuple[ImageRoot, ...]:
     """Returns the folders of label files in --labels, sorted, without repetitions.
 
     Args:
       paths: as typed.
       pattern: a glob of the label files in a folder.
       kind: a description of these files, for messages.
-      locate: gives the folder that a typed path means.
 
     Raises:
       UsageError: a folder does not exist, is a file, or contains no label files.
     """
     folders: dict[str, ImageRoot] = {}
     for path in paths:
-        folder = ImageRoot(locate(path), (pattern,))
+        folder = ImageRoot(files.canonical(path), (pattern,))
         folders[folder.uri] = folder
         is_local = not is_remote(folder.uri)
         if is_local and not (
@@ -261,21 +256,6 @@ def label_folders(
             expected = f"expected a folder of {kind}, one for each image, of its name"
             raise UsageError(f"--labels {path} contains no such files; {expected}")
     return tuple(folders[uri] for uri in sorted(folders))
-
-
-def reason_of_labels(
-    paths: Sequence[str], fits: Callable[[str], bool], kind: str, locate: Locate = files.canonical
-) -> str:
-    """Why a layout fits --labels: all of its paths are folders of a kind of label files; empty if they are not.
-
-    Args:
-      paths: as typed.
-      fits: decides about a folder.
-      kind: a description of the files.
-      locate: gives the folder that a typed path means.
-    """
-    uris = [*map(locate, paths)]
-    return f"{kind} in {', '.join(map(typed_path, uris, paths))}" if all(map(fits, uris)) else ""
 
 
 def typed_path(uri: str, typed: str) -> str:
@@ -424,12 +404,12 @@ class FolderLayout:
 
     def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises the folders' names, or the first label files in folders of --labels."""
-        if options.labels:
-            return reason_of_labels(options.labels, self.fits, self.title, self.label_folder)
         folders: list[str] = []
-        for path in options.images:
-            there = self.pairs(files.canonical(path))
-            labels = [p.labels for p in there if p.labels and (p.lists or self.fits(p.labels))]
+        for path in options.labels or options.images:
+            pairs = [FolderPair("", self.label_folder(path))]
+            if not options.labels:
+                pairs = self.pairs(files.canonical(path))
+            labels = [p.labels for p in pairs if p.labels and (p.lists or self.fits(p.labels))]
             if not labels:
                 return ""
             folders += [typed_path(uri, path) for uri in labels]
@@ -452,8 +432,8 @@ class FolderLayout:
                 remedy = f"--labels names a folder of {self.title} elsewhere"
                 raise UsageError(f"--images {path}: no {first}; expected {self.expected}. {remedy}")
             pairs += there
-        typed = options.labels or [pair.labels for pair in pairs]
-        folders = label_folders(typed, self.pattern, self.title, self.label_folder)
+        named = [*map(self.label_folder, options.labels)] or [pair.labels for pair in pairs]
+        folders = label_folders(named, self.pattern, self.title)
         uris = [folder.uri for folder in folders]
         roots = image_roots([pair.images for pair in pairs])
         lists = read_split_lists([pair.lists for pair in pairs], self.listed)

@@ -60,7 +60,9 @@ class Yolo:
     def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises `data.yaml`, or label files with a class and fractions in each line."""
         if options.labels:
-            return label_files.reason_of_labels(options.labels, _holds_labels, _TITLE)
+            uris = [*map(files.canonical, options.labels)]
+            typed = map(label_files.typed_path, uris, options.labels)
+            return f"{_TITLE} in {', '.join(typed)}" if all(map(_holds_labels, uris)) else ""
         reasons = [*map(_recognise, options.images)]
         return "; ".join(reasons) if all(reasons) else ""
 
