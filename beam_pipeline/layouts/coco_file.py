@@ -28,7 +28,7 @@ from beam_pipeline.core.text import counted, excerpt, is_utf8
 from beam_pipeline.layouts import coco_tasks
 from beam_pipeline.layouts.coco_tasks import ANNOTATIONS, CATEGORIES, IMAGES, is_int64, is_text
 from beam_pipeline.layouts.entries import size_of, unbroken
-from beam_pipeline.layouts.label_files import BadLabelError
+from beam_pipeline.layouts.label_files import BadLabelError, common_categories
 
 _EXPECTED = (
     "expected COCO's instances: an object with images, annotations with a bbox, and categories"
@@ -237,26 +237,20 @@ def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
     """Parses the names of categories by their ids.
 
     Raises:
-      LabelTableError: an id or a name is invalid or occurs twice.
+      LabelTableError: an id or a name is invalid, or two categories share one.
     """
-    names: dict[int, str] = {}
-    ids: dict[str, int] = {}
+    named: dict[str, dict[int, str]] = {}
     for number, entry in enumerate(entries, 1):
         fields = entry if isinstance(entry, dict) else {}
         i, name = fields.get("id"), fields.get("name")
         if not is_int64(i) or not is_text(name):
+            problem = f"category number {number} is {excerpt(entry)}"
             expected = "expected an object with an integer id and a name"
-            raise LabelTableError(
-                f"{uri}: category number {number} is {excerpt(entry)}; {expected}"
-            )
-        if i in names or name in ids:
-            both = f"{(i, names[i]) if i in names else (ids[name], name)} and {(i, name)}"
-            remedy = "have the same id or name; rename or renumber one of them"
-            raise LabelTableError(f"{uri}: the categories {both} {remedy}")
-        names[i], ids[name] = name, i
-    if not names:
+            raise LabelTableError(f"{uri}: {problem}; {expected}")
+        named[f"category number {number} of {uri}"] = {i: name}
+    if not named:
         raise LabelTableError(f"{uri} has an empty list of {CATEGORIES}, so no object has a class")
-    return names
+    return common_categories(named)
 
 
 def field_values(entry: Mapping[str, Any], fields: Sequence[Column]) -> coco_tasks.Values:

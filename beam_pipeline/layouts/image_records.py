@@ -308,7 +308,7 @@ class RecordLayout:
         """The source of some label files and images; raises as `open` does."""
         names = label_files.common_categories({uri: self.class_names(uri) for uri in uris})
         form = replace(self, classes=dict(sorted(names.items())), annotator=options.annotator)
-        survey = _Survey(form, uris)
+        survey = Survey(form, uris)
         columns = _columns(options, survey, form)
         copies = find_copies(survey.names, roots, uris) if any(survey.names) else LocalCopy()
         splits = {uri: label_files.split_of(uri) for uri in uris}
@@ -332,7 +332,7 @@ class RecordLayout:
 # --- what the files are about --------------------------------------------------------------------
 
 
-class _Survey:
+class Survey:
     """What the first entries of all files contain.
 
     Attributes:
@@ -397,7 +397,7 @@ class _Survey:
             )
 
 
-def _columns(options: layout.SourceOptions, survey: _Survey, form: RecordLayout) -> RecordColumns:
+def _columns(options: layout.SourceOptions, survey: Survey, form: RecordLayout) -> RecordColumns:
     """The columns of entries. Raises UsageError for options that do not fit."""
     label, lists = options.label_column, options.list_column
     of_images, of_objects = survey.fields.keys(), survey.attributes.keys()

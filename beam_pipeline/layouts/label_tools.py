@@ -70,8 +70,7 @@ class Labelbox(image_records.RecordLayout):
         elif box:
             place = entries.boxed(entries.numbers_at(box, "left", "top", "width", "height"))
         else:
-            kind = entries.text_at(shape, "annotation_kind").removeprefix("Image")
-            return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower()
+            return entries.text_at(shape, "annotation_kind")
         attributes = entries.one_or_all(self._answers(shape))
         return LabelledObject(entries.text_at(shape, "name"), *place, attributes)
 
@@ -124,13 +123,10 @@ class Hasty(image_records.RecordLayout):
 
     def _object(self, shape: Any) -> LabelledObject | str:
         outline, box = entries.points_at(shape, "polygon"), entries.members(shape, "bbox")
-        if box:
-            xmin, ymin, xmax, ymax = entries.numbers(box, "xmin, ymin, xmax, ymax", 4)
-            place: entries.Shape = (xmin, ymin, xmax, ymax), outline
-        elif outline:
-            place = entries.outlined(outline)
-        else:
-            return "mask without a box"
+        if not box:
+            return "shape without a box"
+        xmin, ymin, xmax, ymax = entries.numbers(box, "xmin, ymin, xmax, ymax", 4)
+        place = (xmin, ymin, xmax, ymax), outline
         attributes = entries.mapping_at(shape, "attributes")
         return LabelledObject(entries.text_at(shape, "class_name"), *place, attributes)
 
