@@ -336,6 +336,7 @@ class Survey:
     """What the first entries of all files contain.
 
     Attributes:
+      uris: the files.
       names: the images that they name.
       problem: the first fault.
       objects, outlines: the number of objects, and of those with an outline.
@@ -345,8 +346,8 @@ class Survey:
     """
 
     def __init__(self, form: RecordLayout, uris: Sequence[str]) -> None:
+        self.uris, self.problem = uris, ""
         self.names: list[str] = []
-        self.problem = ""
         self.objects = self.outlines = 0
         self.fields, self.attributes = Counter[str](), Counter[str]()
         self.left_out, self.states = Counter[str](), Counter[str]()
@@ -428,7 +429,8 @@ def _columns(options: layout.SourceOptions, survey: Survey, form: RecordLayout) 
         entries = counted(len(survey.names), "image")
         states = "".join(f", {number} {state}" for state, number in sorted(survey.states.items()))
         reason = f"no label in the first {entries}{survey.problem}{states}"
-        raise UsageError(f"{form.title}: {reason}; expected {form.expected}")
+        where = f"{form.title} in {some(survey.uris)}"
+        raise UsageError(f"{where}: {reason}; expected {form.expected}")
     if not label and len(of_images) > 1:
         names = quoted(sorted(of_images))
         raise UsageError(f"which is the class of an image? Give --label_column, one of {names}")

@@ -124,7 +124,7 @@ class Hasty(image_records.RecordLayout):
     def _object(self, shape: Any) -> LabelledObject | str:
         outline, box = entries.points_at(shape, "polygon"), entries.members(shape, "bbox")
         if not box:
-            return "shape without a box"
+            return "mask"
         xmin, ymin, xmax, ymax = entries.numbers(box, "xmin, ymin, xmax, ymax", 4)
         place = (xmin, ymin, xmax, ymax), outline
         attributes = entries.mapping_at(shape, "attributes")
