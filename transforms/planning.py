@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsDict, AsIter, AsSingleton, TaggedOutput
@@ -38,40 +38,26 @@ from beam_pipeline.work.writing import EncodingOptions, WriteRequest, shard_inpu
 _SAMPLES_A_TASK = 8
 
 
-class LowestSamples(NamedTuple):
-    """The samples with the lowest hashes of some, as many as are measured at most.
-
-    Attributes:
-      total: of how many.
-      samples: (hash, sample), sorted.
-    """
-
-    total: int
-    samples: list[tuple[bytes, SampleRef]]
-
-    @classmethod
-    def of_batch(cls, batch: SampleBatch, seed: int) -> LowestSamples:
-        """Those of a batch."""
-        hasher = KeyHasher(seed)
-        hashed = [(hasher.order(ref.key), ref) for ref in batch]
-        return cls.of_all([cls(len(batch), hashed)])
-
-    @classmethod
-    def of_all(cls, parts: Iterable[LowestSamples]) -> LowestSamples:
-        """Those of several parts."""
-        totals, samples = zip(*parts, strict=True)
-        lowest = itertools.chain.from_iterable(samples)
-        return cls(sum(totals), heapq.nsmallest(MOST_MEASURED, lowest, key=_order))
-
-    def batches(self) -> Iterator[SampleBatch]:
-        """The samples to be measured, in a batch for each task."""
-        refs = [ref for _, ref in self.samples[: measured_samples(self.total)]]
-        for start in range(0, len(refs), _SAMPLES_A_TASK):
-            yield SampleBatch(refs[start : start + _SAMPLES_A_TASK])
+def lowest_samples(parts: Iterable[Any]) -> tuple[int, list[Any]]:
+    """The number of samples of some parts, and as many of the lowest (hash, sample) as are measured at most."""
+    totals, samples = zip(*parts, strict=True)
+    hashed = itertools.chain.from_iterable(samples)
+    return sum(totals), heapq.nsmallest(MOST_MEASURED, hashed, key=lambda h: (h[0], h[1].key))
 
 
-def _order(hashed: tuple[bytes, SampleRef]) -> tuple[bytes, str]:
-    return hashed[0], hashed[1].key
+def hashed_samples(batch: SampleBatch, seed: int) -> tuple[int, list[Any]]:
+    """A part of `lowest_samples`."""
+    hasher = KeyHasher(seed)
+    return lowest_samples([(len(batch), [(hasher.order(ref.key), ref) for ref in batch])])
+
+
+def measured_batches(
+    total: int, lowest: Sequence[tuple[bytes, SampleRef]]
+) -> Iterator[SampleBatch]:
+    """The samples to be measured, in a batch for each task."""
+    refs = iter([ref for _, ref in lowest[: measured_samples(total)]])
+    while batch := SampleBatch(itertools.islice(refs, _SAMPLES_A_TASK)):
+        yield batch
 
 
 def measure_output(request: WriteRequest) -> beam.PTransform:
@@ -87,9 +73,9 @@ def measure_output(request: WriteRequest) -> beam.PTransform:
         lambda refs: [Call(planning.measure_images, (encoding, tuple(refs), reading))], Tally
     )
     return (
-        "LowestOfBatch" >> beam.Map(LowestSamples.of_batch, encoding.seed)
-        | "Lowest" >> beam.CombineGlobally(LowestSamples.of_all).without_defaults()
-        | "Parts" >> beam.FlatMap(LowestSamples.batches).with_output_types(SampleBatch)
+        "LowestOfBatch" >> beam.Map(hashed_samples, encoding.seed).with_output_types(Any)
+        | "Lowest" >> beam.CombineGlobally(lowest_samples).without_defaults()
+        | "Parts" >> beam.FlatMapTuple(measured_batches).with_output_types(SampleBatch)
         | beam.Reshuffle()
         | "Measure" >> measure
     )
@@ -393,7 +379,12 @@ class DropDuplicates(beam.PTransform):
         taken = samples | "TakeDigests" >> stage(
             digesting, SampleBatch, planning.DIGESTED, side=sizes
         )
-        dropping = _Dropping(self.request.encoding, self.search.drops, self.keeps_unlabelled)
+        dropping = partial(
+            _drop,
+            encoding=self.request.encoding,
+            drops=self.search.drops,
+            keeps_unlabelled=self.keeps_unlabelled,
+        )
         compared = (
             taken[planning.DIGESTED]
             | "Divide" >> stage(Divide(_ranges), PARTS, side=sizes)
@@ -442,43 +433,31 @@ def _without_digest(ref: SampleRef) -> SampleRef:
     return ref._replace(digest=b"") if ref.digest else ref
 
 
-@dataclass(frozen=True)
-class _Dropping:
+def _drop(
+    part: Group, encoding: EncodingOptions, drops: bool, keeps_unlabelled: bool
+) -> Iterator[Outcome]:
     """Drops copies within a range of digests, or only counts them."""
-
-    encoding: EncodingOptions
-    drops: bool
-    keeps_unlabelled: bool
-
-    def __call__(self, part: Group) -> Iterator[Outcome]:
-        packed = job.unspill_all(part[1])
-        examples = self.encoding.examples
-        hashes = LabelHashes(examples.file_columns, rows=examples.rows)
-        copies = CopyFinder(lambda: _refs(packed), hashes)
-        yield Outcome(tally=Tally(duplicates=copies.duplicates))
-        refs = _refs(packed)
-        while batch := SampleBatch(itertools.islice(refs, BATCH_SIZE)):
-            yield self._outcome(batch, copies)
-
-    def _outcome(self, batch: SampleBatch, copies: CopyFinder) -> Outcome:
-        letters = DeadLetterBatch()
-        remaining, dropped = SampleBatch(), []
+    packed, examples = job.unspill_all(part[1]), encoding.examples
+    hashes = LabelHashes(examples.file_columns, rows=examples.rows)
+    copies = CopyFinder(lambda: _refs(packed), hashes)
+    yield Outcome(tally=Tally(duplicates=copies.duplicates))
+    refs = _refs(packed)
+    while batch := SampleBatch(itertools.islice(refs, BATCH_SIZE)):
+        letters, remaining, dropped = DeadLetterBatch(), SampleBatch(), []
         for ref in batch:
-            letter = copies.dead_letter(ref) if self.drops else None
+            letter = copies.dead_letter(ref) if drops else None
             if letter is None:
                 remaining.append(_without_digest(ref))
             else:
                 letters.append(letter)
                 dropped.append(ref)
-        if not letters:
-            return Outcome([remaining])
-        tally, removed, encoding = Tally(), Tally(), self.encoding
-        removed.add_samples(dropped, class_column(encoding.columns), encoding.examples.file_columns)
+        tally, removed = Tally(), Tally()
+        removed.add_samples(dropped, class_column(encoding.columns), examples.file_columns)
         tally.remove_samples(removed)
-        if self.keeps_unlabelled:
+        if keeps_unlabelled:
             tally.unlabelled -= sum(map(is_unlabelled, dropped))
         tally.add_dead_letters(letters)
-        return Outcome([remaining] if remaining else [], tally, letters)
+        yield Outcome([remaining] if remaining else [], tally if letters else None, letters)
 
 
 def _refs(packed: Iterable[bytes]) -> Iterator[SampleRef]:

@@ -15,23 +15,21 @@ from functools import partial
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import AsIter, AsSingleton
+from apache_beam.pvalue import AsIter
 
 from beam_pipeline.core import errors
 from beam_pipeline.core.dataset import duplicates, names
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.tally import Totals, without_totals
 from beam_pipeline.core.images.header import NO_DIGEST
 from beam_pipeline.core.packing import DeadLetterBatch, SampleBatch
 from beam_pipeline.core.records import record_format, shard_writer
 from beam_pipeline.core.records.sharding import ShardDivision, ShardInfo
 from beam_pipeline.storage import files
-from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, Step, Sum, stage
+from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, Step, stage
 from beam_pipeline.transforms.output import CommittedDataset
 from beam_pipeline.transforms.planning import AssignShards, every_shard, find_duplicates
 from beam_pipeline.work import job, outcome, output_folder
 from beam_pipeline.work.finishing import DatasetFinisher, Reports
-from beam_pipeline.work.writer_process import FEW_BYTES, FEW_SAMPLES, are_running
 from beam_pipeline.work.writing import ShardTask, WriteRequest, reported
 
 SHARDS, IMAGES = "shards", "images"
@@ -39,23 +37,14 @@ SHARDS, IMAGES = "shards", "images"
 
 def _shard_task(shard: Group, plan: Plan, request: WriteRequest) -> Iterator[Step]:
     number, batches = shard
-    samples = plan.tally.samples.total()
-    task = ShardTask(
+    yield ShardTask(
         request=replace(request, encoding=request.encoding.with_features(plan.features)),
         spec=plan.shard_plan.spec(number),
         batches=job.unspill_all(batches),
         class_ids=plan.class_ids,
         record_format=plan.shard_plan.record_format,
-        ranges=duplicates.range_count(samples),
+        ranges=duplicates.range_count(plan.tally.samples.total()),
     )
-    few = samples <= FEW_SAMPLES and plan.tally.sample_bytes.total() <= FEW_BYTES
-    if are_running() or not few or request.encoding.options.decodes:
-        yield task
-        return
-    try:  # few images that are not decoded are written sooner than a process starts
-        yield task.run()
-    except (errors.ConversionError, OSError) as error:
-        yield _not_written(error, request)
 
 
 def _not_written(error: Exception, request: WriteRequest) -> outcome.Outcome:
@@ -139,8 +128,6 @@ def _encode_group(group: Group, plan: Plan, request: WriteRequest) -> Iterator[o
         dead_letters=dead_letters,
         tagged=[(IMAGES, figures), *((outcome.COMPARED, part) for part in compared)],
         counters={
-            outcome.SAMPLES_DONE: len(refs),
-            outcome.BYTES_DONE: sum(ref.size for ref in refs),
             outcome.EXAMPLES_WRITTEN: len(images),
             outcome.DEAD_LETTERS: len(dead_letters),
         },
@@ -211,17 +198,6 @@ class WriteRecords(beam.PTransform):
         }
 
 
-def sum_totals(reports: Mapping[str, beam.PCollection]) -> beam.PCollection[Totals]:
-    """Sums ShardInfos, DeadLetterBatches and ImageFigures, each a PCollection by its name.
-
-    Returns a PCollection of the one `Totals`, or of none if nothing was reported.
-    """
-    of_one = beam.Map(lambda report: Totals.of([report])).with_output_types(Totals)
-    totals = (report | f"Totals of {name}" >> of_one for name, report in reports.items())
-    total = beam.CombineGlobally(Sum(Totals, Totals.add)).without_defaults()
-    return tuple(totals) | "AllTotals" >> beam.Flatten() | "SumTotals" >> total
-
-
 def _finish(plan: Plan, finisher: DatasetFinisher, **given: Any) -> Iterator[CommittedDataset]:
     reports = Reports(**given)
     if finisher.finish(plan, reports):
@@ -239,8 +215,6 @@ def finish_dataset(
 ) -> beam.PTransform:
     """Ends a run: checks the accounting, writes dead letters, labels and, last, the manifest.
 
-    On several machines, the engine sums up what the shards report, so that one worker can hold it.
-
     Args:
       finisher: writes the files.
       reports: PCollections by the names of the fields of `Reports`: shards, dead_letters and refusals;
@@ -249,14 +223,7 @@ def finish_dataset(
 
     Returns: the one `CommittedDataset` of a `Plan`; none if the data set is not complete.
     """
-    given, sides = dict(reports), dict[str, Any]()
-    if finisher.request.failures.retries:  # on one machine, each further step costs 20 ms
-        summed = {k: given[k] for k in (SHARDS, outcome.DEAD_LETTERS, IMAGES) if k in given}
-        sides["totals"] = AsSingleton(sum_totals(summed), default_value=Totals())
-        bounded = beam.Map(without_totals).with_output_types(ShardInfo)
-        given[SHARDS] = given[SHARDS] | "WithoutTotals" >> bounded
-        given.pop(IMAGES, None)
-    sides |= {name: AsIter(report) for name, report in given.items()}
+    sides = {name: AsIter(report) for name, report in reports.items()}
     return beam.FlatMap(_finish, finisher, **sides).with_output_types(CommittedDataset)
 
 

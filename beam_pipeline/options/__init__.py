@@ -47,12 +47,19 @@ class ConvertOptions:
     engine: EngineOptions = dataclasses.field(default_factory=EngineOptions)
 
     def __post_init__(self) -> None:
-        for name in ("resume", "reuse"):
-            if name in self.output.given and self.engine.shuffle == "records":
-                raise UsageError(
-                    f"--{name} needs the receipt of each shard, and --shuffle=records writes none; "
-                    f"convert without --{name}, or without --shuffle=records"
-                )
+        given = {option.name: value for option, value in self.values() if value != option.default}
+
+        def is_given(typed: str) -> bool:
+            name, _, value = typed.partition(" ")
+            return name in given and value in ("", given[name])
+
+        for declared in self.options():
+            if declared.name not in given:
+                continue
+            if declared.needs and not any(map(is_given, declared.needs)):
+                raise UsageError(f"{declared.flag} needs --{' or --'.join(declared.needs)}")
+            for reason in (why for typed, why in declared.excludes.items() if is_given(typed)):
+                raise UsageError(f"{declared.flag} {reason}")
 
     @classmethod
     def groups(cls) -> dict[str, type[OptionGroup]]:

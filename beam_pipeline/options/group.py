@@ -79,8 +79,8 @@ class Option:
       choices: the allowed values; empty without such a list.
       choices_checked: False if later code checks the value against its own list.
       required: True if the command line must have it.
-      needs: options of the group, as typed, of which one must be given with this.
-      excludes: options of the group that must not be given with this -> why.
+      needs: options, as typed, of which one must be given with this.
+      excludes: options, as typed, that must not be given with this -> why.
       name: the field's name, which is the option's name without the dashes.
     """
 
@@ -242,16 +242,9 @@ class OptionGroup:
     description: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        given = self.given
-        for declared in self.options():
-            if declared.name not in given:
-                continue
-            declared.check(given[declared.name])
-            if declared.needs and not any(text.split()[0] in given for text in declared.needs):
-                raise errors.UsageError(f"{declared.flag} needs --{' or --'.join(declared.needs)}")
-            for excluded, reason in declared.excludes.items():
-                if excluded in given:
-                    raise errors.UsageError(f"{declared.flag} {reason}")
+        for declared, value in self.values():
+            if value != declared.default:
+                declared.check(value)
 
     @property
     def given(self) -> Mapping[str, Any]:
@@ -431,14 +424,12 @@ def parse_label_from(text: str) -> str:
     """Returns the text unchanged if it is a regular expression with named groups, or empty."""
     try:
         with warnings.catch_warnings():
+            # Of what it warns, the next Python makes another label of the same name.
             warnings.simplefilter("error", FutureWarning)
             groups = re.compile(text).groupindex
-    except re.error as error:
-        raise ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from error
-    except FutureWarning as error:  # another label from the same name, from one Python to the next
+    except (re.error, FutureWarning) as error:
         raise ArgumentTypeError(
-            rf"{text!r} may mean something else in a later Python: {error}; write \[ for a bracket, and "
-            r"\-, \&, \~ or \| for one of two equal marks in brackets"
+            f"{text!r} is not a regular expression, or not the same one in each Python: {error}"
         ) from error
     if text and not groups:
         raise ArgumentTypeError(

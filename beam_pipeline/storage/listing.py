@@ -48,7 +48,6 @@ from beam_pipeline.storage.files import file_system
 from beam_pipeline.storage.key_ranges import EVERYTHING, KeyRange, find_key_ranges
 
 _MOST_REPEATS = 2_000  # far more than the links within links of any real data set
-_FOLDER = 8  # files that take as long to list as a folder takes to open
 _FIRST_SURROGATE = 0xD800  # not encodable in UTF-8, like those up to U+DFFF
 _ENTRIES: Mapping[str, Callable[[BinaryIO], Iterator[Entry]]] = {TAR: tar_entries, ZIP: zip_entries}
 
@@ -123,45 +122,35 @@ class Files(NamedTuple):
     names: Sequence[str]
 
 
-LinkedFolder = tuple[str, _Identity]
-"""The path of a folder that links within links lead to, and its identity."""
-
-
 class LocalListing:
     """Lists some folders of a local root, and what is below them.
 
     Attributes:
       waiting: the folders that are still to be listed.
-      done: the work so far, in files; a folder counts as several.
       rules: decide which files are images, and count the others.
       links: the folders that nested links have led to.
     """
 
     def __init__(self, root: filters.ImageRoot, folders: Sequence[Subfolder] = ()) -> None:
         self.waiting = list(folders)
-        self.done = 0
         self.rules = filters.ListingFilter(root)
         self.links = Links()
         self._prefix = os.path.join(root.uri.rstrip("/"), "") or "/"
 
-    def files(self, at_once: int, until: float = float("inf")) -> Iterator[Files]:
+    def files(self, at_once: int) -> Iterator[Files]:
         """Yields the files of the folders that wait, those that are not images included.
 
         Args:
           at_once: names yielded together, at most.
-          until: work after which no other folder is opened.
 
         Raises:
           ListingError: a folder cannot be read, or links multiply the folders.
         """
-        while self.waiting and self.done < until:
+        while self.waiting:
             folder = self._enter(self.waiting.pop())
             if folder is None:
                 continue
-            self.done += _FOLDER
-            for part in self._scan(folder, at_once):
-                self.done += len(part.names)
-                yield part
+            yield from self._scan(folder, at_once)
 
     def _enter(self, folder: Subfolder) -> Subfolder | None:
         """A folder that is open; None if it is one of the folders above itself."""
@@ -173,7 +162,7 @@ class LocalListing:
         if identity in folder.above:
             return None
         if folder.is_link and folder.links > 1:
-            self.links.add((folder.path, identity))
+            self.links.add(folder.path, identity)
         return folder._replace(above=folder.above | {identity})
 
     def _scan(self, folder: Subfolder, at_once: int) -> Iterator[Files]:
@@ -218,14 +207,11 @@ class Links:
     """Counts how often links within links lead to a folder."""
 
     def __init__(self) -> None:
-        self.folders: list[LinkedFolder] = []
         self._first: dict[_Identity, str] = {}
         self._repeats = 0
 
-    def add(self, folder: LinkedFolder) -> None:
+    def add(self, path: str, identity: _Identity) -> None:
         """Counts a folder that is a link within a link. Raises ListingError."""
-        self.folders.append(folder)
-        path, identity = folder
         self._repeats += self._first.setdefault(identity, path) != path
         if self._repeats > _MOST_REPEATS:
             raise errors.ListingError(

@@ -1,4 +1,4 @@
-"""Lists images: local folders in the writer processes, which are idle until shards are planned, and inventories.
+"""Lists images: of local folders, whose files are looked at in the writer processes, and of inventories.
 
 Nothing here imports Beam, so that a process that does nothing else starts in a tenth of a second.
 """
@@ -6,200 +6,62 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from beam_pipeline.core import errors, packing, references
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.listing import cuts, inventory
 from beam_pipeline.core.listing.filters import ImageRoot, ObjectFilter
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
-from beam_pipeline.storage.listing import Files, LinkedFolder, LocalListing, Subfolder
-from beam_pipeline.work import file_parts, writer_process
-from beam_pipeline.work.outcome import Division, Outcome
-
-MOST_FILES = 1 << 14
-"""Files of a task, and so images of a batch."""
+from beam_pipeline.storage.listing import Files, LocalListing, Subfolder
+from beam_pipeline.work import file_parts
+from beam_pipeline.work.outcome import Call, Division, Outcome
 
 
-class PackedFiles(NamedTuple):
-    """Files of one folder on their way to another process.
+def list_folders(root: ImageRoot, most: int = packing.BATCH_SIZE) -> Iterator[Call | Outcome]:
+    """Lists a local root: finds the names here, and makes calls that look at the files.
 
-    Attributes:
-      folder: its path.
-      names: of the files, packed.
-      size: how many there are.
-    """
-
-    folder: str
-    names: bytes
-    size: int
-
-    @classmethod
-    def of(cls, files: Files) -> PackedFiles:
-        """The files, packed."""
-        return cls(files.folder, packing.pack_columns([files.names]), len(files.names))
-
-
-Part = PackedFiles | Subfolder
-"""A part of a root that is still to be listed."""
-
-
-class ListedPart(NamedTuple):
-    """The result of a task.
-
-    Attributes:
-      outcome: its images, dead letters and counts.
-      rest: what it left to other tasks.
-      links: the folders that nested links have led to.
-    """
-
-    outcome: Outcome
-    rest: Sequence[Part]
-    links: Sequence[LinkedFolder]
-
-
-@dataclass(frozen=True)
-class ListingTask:
-    """Parts of a local root.
-
-    Attributes:
-      root: the root.
-      parts: the parts.
-      most: how many files it lists, roughly; it returns the others.
-    """
-
-    root: ImageRoot
-    parts: Sequence[Part]
-    most: int = MOST_FILES
-
-    doing = "listing images"
-
-    def run(self) -> ListedPart:
-        """Lists some of the files, and finds the folders and files that are left.
-
-        Raises:
-          ListingError: a folder cannot be read, or links multiply the folders.
-        """
-        listing, most = LocalListing(self.root), self.most
-        images = FoundImages(listing)
-        rest: list[Part] = []
-        for part in self.parts:
-            if isinstance(part, Subfolder):
-                listing.waiting.append(part)
-            elif images.count < most:
-                images.add(Files(part.folder, packing.unpack_columns(part.names)[0]))
-            else:
-                rest.append(part)
-        for listed in listing.files(min(most, packing.BATCH_SIZE), until=most - images.count):
-            if images.count < most:
-                images.add(listed)
-            else:
-                rest.append(PackedFiles.of(listed))
-        return ListedPart(
-            images.outcome(last=True), [*rest, *listing.waiting], listing.links.folders
-        )
-
-
-class FoundImages:
-    """Images found by a listing that are not in an outcome yet."""
-
-    def __init__(self, listing: LocalListing) -> None:
-        self.count = 0
-        self._listing = listing
-        self._columns: list[packing.Columns] = []
-        self._dead_letters: list[DeadLetter] = []
-
-    def add(self, files: Files) -> None:
-        """Adds the images among some files. Raises ListingError."""
-        columns, dead_letters = self._listing.images(files)
-        self._columns.append(columns)
-        self._dead_letters += dead_letters
-        self.count += len(files.names)
-
-    def outcome(self, *, last: bool = False) -> Outcome:
-        """The outcome of what was added since the last one; the very last also counts files that are not images."""
-        images = packing.ImageBatch.of_columns(packing.put_together(self._columns))
-        dead_letters = packing.DeadLetterBatch(self._dead_letters)
-        tally = Tally(listed=len(images) + len(dead_letters))
-        tally.add_dead_letters(dead_letters)
-        if last:
-            tally.ignored.update(self._listing.rules.ignored)
-            tally.label_files.add(self._listing.rules.label_files)
-        self.count, self._columns, self._dead_letters = 0, [], []
-        return Outcome([images] if images else [], tally, dead_letters)
-
-
-_HERE = 1 << 14  # files, listed before other processes would have begun
-_MOST_FOLDERS = 256  # of a task, which returns those that it does not get to
-
-
-def list_folders(root: ImageRoot, here: float = _HERE, most: int = MOST_FILES) -> Iterator[Outcome]:
-    """Lists a local root: its first files here, the others in writer processes if there are any.
-
-    Each outcome has one batch of images, or none; the last one states that something cannot be listed.
-    Which parts make a task depends on the tree and on the number of processes, never on time.
+    Which files a call has depends on the tree, never on time.
 
     Args:
       root: the root.
-      here: how many files are listed here, roughly.
-      most: how many are listed together elsewhere, roughly.
+      most: how many files a call has, roughly.
     """
-    here = here if writer_process.backlog() else float("inf")
-    batch_size = min(most, packing.BATCH_SIZE)
     listing = LocalListing(root, [Subfolder(root.uri)])
-    images, parts, held = FoundImages(listing), list[Part](), 0
-    running: writer_process.Tasks[ListedPart] = writer_process.Tasks(repeat=True)
-
-    def ended(result: Callable[[], ListedPart]) -> Outcome:
-        listed = result()
-        for link in listed.links:
-            listing.links.add(link)
-        parts.extend(listed.rest)
-        return listed.outcome
-
+    parts, count = list[Files](), 0
     try:
-        for files_there in listing.files(batch_size, until=here):
-            if listing.done <= here:
-                images.add(files_there)
-                if images.count >= batch_size:
-                    yield images.outcome()
-                continue
-            parts.append(PackedFiles.of(files_there))
-            held += len(files_there.names)
-            if held >= most:
-                task, held = ListingTask(root, tuple(parts), most), 0
-                parts.clear()
-                yield from map(ended, running.submit(task))
-        yield images.outcome(last=True)
-        parts += listing.waiting
-        while True:
-            while parts:
-                task = ListingTask(root, _taken(parts, most), most)
-                yield from map(ended, running.submit(task))
-            for result in running.rest():
-                yield ended(result)
-                if parts:
-                    break
-            else:
-                return
+        for part in listing.files(most):
+            parts.append(part)
+            count += len(part.names)
+            if count >= most:
+                yield Call(list_files, (root, parts), "listing images")
+                parts, count = [], 0
     except errors.ListingError as error:
         yield Outcome.refused(error)
+    yield Call(list_files, (root, parts), "listing images")
+    rules = listing.rules
+    yield Outcome(tally=Tally(ignored=rules.ignored, label_files=rules.label_files))
 
 
-def _taken(parts: list[Part], most: int) -> list[Part]:
-    """Takes parts for a task: few, where few are left for the other processes."""
-    share = max(1, min(len(parts) // max(1, writer_process.backlog()), _MOST_FOLDERS))
-    taken: list[Part] = []
-    files = 0
-    while parts and len(taken) < share and files < most:
-        part = parts.pop()
-        files += part.size if isinstance(part, PackedFiles) else 0
-        taken.append(part)
-    return taken
+def list_files(root: ImageRoot, parts: Sequence[Files]) -> Outcome:
+    """The outcome of some files of a local root."""
+    listing = LocalListing(root)
+    listed: list[packing.Columns] = []
+    dead_letters = packing.DeadLetterBatch()
+    try:
+        for part in parts:
+            columns, broken = listing.images(part)
+            listed.append(columns)
+            dead_letters.extend(broken)
+    except errors.ListingError as error:
+        return Outcome.refused(error)
+    images, rules = packing.ImageBatch.of_columns(packing.put_together(listed)), listing.rules
+    tally = Tally(len(images) + len(dead_letters), rules.ignored, label_files=rules.label_files)
+    tally.add_dead_letters(dead_letters)
+    return Outcome([images] if images else [], tally, dead_letters)
 
 
 OUTSIDE, REPLACED = "outside --images", "replaced versions"

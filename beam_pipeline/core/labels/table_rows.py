@@ -224,18 +224,8 @@ def read_chunks(
         yield from _parquet_chunks(file, table.uri, groups)
         return
     records = _records(file, table, strict, first_line)
-    error: LabelTableError | None = None
-    while not error:
-        batch: list[_Record] = []
-        try:
-            batch.extend(islice(records, _ROWS_AT_ONCE))  # which keeps what is before an error
-        except LabelTableError as caught:
-            error = caught
-        if batch:
-            yield _rows_of(batch, table)
-        elif not error:
-            return
-    raise error
+    while batch := [*islice(records, _ROWS_AT_ONCE)]:
+        yield _rows_of(batch, table)
 
 
 def read_lines(

@@ -42,11 +42,11 @@ def label_rows(
       keep_unnamed: rows without a key are rows, with an empty name.
 
     Raises:
-      LabelTableError: a quote that is not closed swallowed other rows.
+      LabelTableError: a quote that is closed too late swallowed other rows.
     """
     place = _place(table, rename)
     for rows in chunks:
-        error, rows = _until_broken_name(rows, table, schema)
+        _check_names(rows, table, schema)
         names, faults = cells.texts_of(rows.cells(table.key_column)), [*rows.faults]
         if "" in names and not keep_unnamed:
             message = f"the key column {table.key_column!r} is empty"
@@ -58,8 +58,6 @@ def label_rows(
         if names:
             names = [*map(place, names)] if place else names
             yield LabelBatch.of_columns(_typed(rows, names, table, schema, place))
-        if error:
-            raise error
 
 
 def typed_row(
@@ -172,32 +170,23 @@ def _column_value(cell: Any, column: Column, schema: tables.LabelSchema) -> Labe
     return cells.parse_cell(cell, column, separator)
 
 
-def _until_broken_name(
-    rows: TableRows, table: LabelTable, schema: tables.LabelSchema
-) -> tuple[errors.LabelTableError | None, TableRows]:
-    """The rows before the first name with a line break, as one that a stray quote begins, and the error for it.
+def _check_names(rows: TableRows, table: LabelTable, schema: tables.LabelSchema) -> None:
+    """Raises LabelTableError for a name with a line break, as one that a stray quote begins.
 
     Names of images, classes and splits, like in a CSV file.
     """
     if table.format is not Format.CSV:
-        return None, rows
+        return
     classes = [column.name for column in schema.table_columns if column.kind is ColumnKind.CLASS]
-    broken: list[tuple[int, str, str]] = []
     for column in (table.key_column, schema.leading.class_name, *classes, schema.split_column):
         names = rows.cells(column, "") if column else ()
-        if _has_break("".join(names)):
-            texts = ((row, column, cell.strip()) for row, cell in enumerate(names))
-            broken += (place for place in texts if _has_break(place[2]))
-    if not broken:
-        return None, rows
-    row, column, text = min(broken, key=lambda place: place[0])
-    line = rows.lines[row]
-    before = rows.chosen(range(row))
-    before.faults = [(number, message) for number, message in rows.faults if number < line]
-    return errors.LabelTableError(
-        f"{table.uri}, line {line}: {excerpt(text)} in column {column!r} has {len(text.splitlines())} "
-        "lines, where a name has one; look for a quote that opens there and is closed too late"
-    ), before
+        for row, name in enumerate(names if _has_break("".join(names)) else ()):
+            if _has_break(text := name.strip()):
+                raise errors.LabelTableError(
+                    f"{table.uri}, line {rows.lines[row]}: {excerpt(text)} in column {column!r} has "
+                    f"{len(text.splitlines())} lines, where a name has one; look for a quote that opens there and is "
+                    "closed too late"
+                )
 
 
 def _has_break(text: str) -> bool:

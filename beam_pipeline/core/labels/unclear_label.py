@@ -21,7 +21,7 @@ _MOST_FLAGS = 100  # names that still fit into a command
 _MANY = 64  # pixels of the smallest images that people keep in tables
 _PIXEL = re.compile(r"(?:pixel|px?)?_?\d+(?:[x_]\d+)?")
 _RUN_LENGTHS = frozenset(["encodedpixels", "rle", "rle_mask"])  # names on Kaggle
-_FLAGS = (frozenset(["0", "1"]), frozenset(["-1", "1"]))
+_FLAGS = tuple(map(frozenset, (("0", "1"), ("-1", "1"), ("0.0", "1.0"), ("False", "True"))))
 _WHOLE = re.compile(r"\d+\.0*")
 _VERDICT = re.compile("accept(?:ed)?|(reject(?:ed)?|ignored?|skip(?:ped)?)", re.IGNORECASE)
 _CONFIDENCE = re.compile(r"1(?:\.0)?|(0(?:\.0)?)")
@@ -90,6 +90,12 @@ def choice_problems(
         yield f"the column {name!r} names the image, so it contains no list (--list_column)"
 
 
+def flag_columns(names: Sequence[str], values: Mapping[str, Sequence[Any]]) -> list[str]:
+    """The columns whose values in the first rows are 0 and 1, or the like."""
+    texts = {name: {*texts_of(filled(values.get(name, ())))} for name in names}
+    return [name for name in names if any(texts[name] <= flags for flags in _FLAGS if texts[name])]
+
+
 def unclear_label(
     where: str, names: Sequence[str], values: Mapping[str, Sequence[Any]]
 ) -> errors.LabelTableError:
@@ -100,8 +106,7 @@ def unclear_label(
       names: the columns that may be it, at least two.
       values: column -> its values in the first rows.
     """
-    texts = {name: {*texts_of(filled(values.get(name, ())))} for name in names}
-    flags = [name for name in names if any(texts[name] <= flags for flags in _FLAGS if texts[name])]
+    flags = flag_columns(names, values)
     give, hint = "Give", _not_read(names)
     if hint:
         give = f"{hint}. Otherwise, give"

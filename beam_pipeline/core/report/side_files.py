@@ -42,7 +42,8 @@ class SideFile:
 
 
 def _has_classes(manifest: Manifest | None, name: str, content: bytes) -> bool:
-    return manifest is not None and metadata.class_files(manifest).get(name) == content
+    named = [metadata.class_files(manifest), metadata.tfds_files(manifest)] if manifest else []
+    return any(files.get(name) == content for files in named)
 
 
 def _is_sealed(_manifest: Manifest | None, _name: str, content: bytes) -> bool:
@@ -75,10 +76,8 @@ SIDE_FILES = (
         r"(dataset_info|features)\.json",
         lambda manifest, _name, content: bool(manifest and _OF_TFDS.search(content)),
     ),
-    SideFile(r"labels\.txt|label_map\.pbtxt", _has_classes),
-    SideFile(
-        r".*\.labels\.txt", lambda manifest, name, _content: name in metadata.tfds_names(manifest)
-    ),
+    SideFile(r"image\.(object\.)?class\.label\.labels\.txt"),
+    SideFile(r"(.*\.)?labels\.txt|label_map\.pbtxt", _has_classes),
     SideFile(re.escape(changes.CHANGES_NAME), _read_by(changes.parse_changes)),
     SideFile(re.escape(duplicates.DUPLICATES_NAME), _read_by(duplicates.parse_duplicates)),
     SideFile(re.escape(names.REPORT_NAME), _is_sealed),

@@ -54,7 +54,7 @@ def test_a_name_that_the_pattern_does_not_match_is_said() -> None:
     tally.add_dead_letters([DeadLetter("join", "a.jpg", "/a.jpg", "unlabelled", message)])
     refusal = plan_of(tally).refusal
     assert refusal is not None
-    assert refusal.message.endswith(f". Of the first: {message}")
+    assert f"1 unlabelled (such as 'a.jpg'; of the first: {message}). " in refusal.message
 
 
 @pytest.mark.promise("too_many_bad")
