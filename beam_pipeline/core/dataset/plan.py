@@ -226,10 +226,10 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
 # --- reasons why nothing is written, or no manifest ------------------------------------------------
 
 _MOST_UNLABELLED = 0.5  # of the listed images, where label files are given
-_OF_SHARDS = "TFRecords need no conversion: `beam-tfrecord inspect` shows what they contain"
 _OTHER_FILES = (
     "Write DICOM, videos and raw files of cameras as PNG or JPEG first; beam_pipeline.convert_samples takes images "
-    "from arrays in Python (docs/datasets/python.md)"
+    "from arrays in Python (docs/datasets/python.md). TFRecords need no conversion: `beam-tfrecord inspect` "
+    "shows what they contain"
 )
 _NO_LABELS = (
     "There are no label rows, and no class folders: give --labels with rows, put each class's images into a "
@@ -266,12 +266,7 @@ def _nothing_joined(tally: Tally, option: str) -> str:
         ignored = ", ".join(f"{n} {kind}" for kind, n in sorted(tally.ignored.items()))
         if not ignored:
             return "no images found; check --images"
-        remedy = (
-            _OF_SHARDS
-            if all(kind.startswith(".tfrecord") for kind in tally.ignored)
-            else _OTHER_FILES
-        )
-        return f"no images found (passed over: {ignored}); check --images. {remedy}"
+        return f"no images found (passed over: {ignored}); check --images. {_OTHER_FILES}"
     unlabelled = tally.unlabelled or tally.dead[Reason.UNLABELLED]
     counts = {**tally.dead, Reason.UNLABELLED.value: unlabelled} if unlabelled else tally.dead
     message = (
