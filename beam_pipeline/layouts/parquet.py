@@ -175,9 +175,12 @@ def _inspect(
     """
     unread = {*columns.images, *columns.image_lists, *columns.labels, *columns.unused} - {*labels}
     sides = box_columns.find_boxes(labels)[1]
-    typed = {**dict.fromkeys(columns.floats, "float"), **dict.fromkeys(columns.texts, "str")}
     kinds = {
-        **{name: kind for name, kind in typed.items() if name in labels and name not in sides},
+        **{
+            name: kind
+            for name, kind in columns.kinds.items()
+            if name in labels and name not in sides
+        },
         **{name: "str" for name in classes if name in labels},
         **{name: kind for name, kind in options.columns.items() if name not in unread},
     }

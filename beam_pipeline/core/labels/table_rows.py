@@ -29,7 +29,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.errors import LabelTableError, reason_of
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
-from beam_pipeline.core.labels.cells import by_text, is_number, json_float
+from beam_pipeline.core.labels.cells import by_text, is_number
 from beam_pipeline.core.labels.parquet_columns import json_value, parquet_errors
 from beam_pipeline.core.listing import cuts, filters
 from beam_pipeline.core.packing import Same
@@ -130,13 +130,13 @@ class TableHead(NamedTuple):
       uri: the file.
       data: its first bytes; empty for a Parquet file.
       whole: True if that is the whole file.
-      rows: the first rows of a Parquet file; None for any other.
+      rows: the first rows of a Parquet file, or of what is no file; None for any other.
     """
 
     uri: str
     data: bytes
     whole: bool
-    rows: tuple[Mapping[str, Any], ...] | None = None
+    rows: TableRows | None = None
 
 
 @dataclass
@@ -185,14 +185,6 @@ class TableRows:
         if self.ragged and absent is not ABSENT:
             return [absent if cell is ABSENT else cell for cell in cells]
         return cells
-
-    def fields(self) -> Sequence[Mapping[str, Any]]:
-        """The rows as objects of JSON."""
-        rows = zip(*self.columns.values(), strict=True)
-        return [
-            {name: cell for name, cell in zip(self.columns, row, strict=True) if cell is not ABSENT}
-            for row in rows
-        ]
 
     def chosen(self, rows: Sequence[int]) -> TableRows:
         """Some of the rows, without faults."""
@@ -253,10 +245,8 @@ def read_lines(
 
 def head_rows(head: TableHead, table: LabelTable) -> TableRows:
     """The complete rows of a file's beginning, without those that have faults, nor spaces around texts."""
-    rows: TableRows | None = None
-    if head.rows is not None:
-        rows = TableRows.of_fields(range(1, len(head.rows) + 1), head.rows)
-    else:
+    rows = head.rows
+    if rows is None:
         data = head.data
         if not head.whole and table.delimiter:
             data = data[: data.rfind(b"\n") + 1] or data
@@ -421,7 +411,7 @@ def _lines(file: BinaryIO, encoding: str, table: LabelTable, first_line: int) ->
         fields: Any = ()
         if not problem and table.format is Format.JSON_LINES:
             try:
-                fields = json.loads(record, parse_float=json_float)
+                fields = json.loads(record)
                 problem = _json_problem(fields, record, encoding)
             except (ValueError, RecursionError) as error:
                 problem = f"not JSON: {reason_of(error)}"
@@ -481,7 +471,7 @@ def _json_array(
       LabelTableError: the array is broken.
     """
     errors = decoding_errors(encoding)
-    array = JsonFile(file, encoding=encoding, errors=errors, parse_float=json_float)
+    array = JsonFile(file, encoding=encoding, errors=errors)
     try:
         for item in array.elements():
             fault = encoding_problem(array.text, encoding)
@@ -536,27 +526,11 @@ def _parquet_chunks(
         opened = parquet.ParquetFile(file)
         batches = cuts.numbered_batches(opened, groups, rows_at_once=_ROWS_AT_ONCE, file=file)
         for first, batch in batches:
-            broken: dict[int, list[str]] = {}
-            cells = batch.to_pydict()
-            columns = {name: _json_cells(cells[name], name, broken) for name in cells}
-            rows = TableRows(range(first, first + len(batch)), columns)
-            if broken:
-                rows = rows.chosen([row for row in range(len(rows)) if row not in broken])
-                message = "bytes that are not UTF-8 text in "
-                faults = sorted(broken.items())
-                rows.faults = [(first + row, message + ", ".join(names)) for row, names in faults]
-            yield rows
+            columns = {name: _json_cells(cells) for name, cells in batch.to_pydict().items()}
+            yield TableRows(range(first, first + len(batch)), columns)
 
 
-def _json_cells(cells: Sequence[Any], name: str, broken: dict[int, list[str]]) -> Sequence[Any]:
-    """The cells of a column of Arrow as JSON has them; rows of bytes that are not text are added to `broken`."""
-    if set(map(type, cells)) <= {str, int, bool, type(None)}:
-        return cells
-    values = []
-    for row, cell in enumerate(cells):
-        try:
-            values.append(json_value(cell))
-        except UnicodeDecodeError:
-            values.append(None)
-            broken.setdefault(row, []).append(name)
-    return values
+def _json_cells(cells: Sequence[Any]) -> Sequence[Any]:
+    """The cells of a column of Arrow as JSON has them."""
+    plain = set(map(type, cells)) <= {str, int, bool, type(None)}
+    return cells if plain else [*map(json_value, cells)]
