@@ -70,8 +70,6 @@ _IMAGE_SIZES = (
 
 _ANGLES = frozenset(["angle", "theta", "rotation", "rotationangle", "boxangle", "bboxangle"])
 
-_ROUNDED = 1.0  # pixel that the sides of a box may be off, as ends may count or not
-_ROUNDED_FRACTION = 1e-3
 _SIDES = 4
 _PERCENT = 100
 _BETWEEN_NUMBERS = re.compile(r"[\s,;]+")
@@ -259,9 +257,6 @@ def inspect_boxes(
     lengths = [length for name in size for length in _floats(rows.cells(name)) if length]
     may_be_percent = form != CORNERS and max(lengths, default=math.inf) > _PERCENT
     pixels, doubt = _unit(boxes, may_be_percent=may_be_percent)
-    rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
-    if size and _is_of_boxes(boxes, rows, size, form, rounded):
-        size = ()
     known = _by_plain_name([name for name in values if name not in names])
     no_features = {*names, *_pair(known, _IMAGE_SIZES), label}
     empty = [all(map(cells.is_empty, box)) for box in zip(*map(rows.cells, names), strict=True)]
@@ -356,25 +351,6 @@ def _sides(
         return [rows.cells(name) for name in names], {}
     lists, faults = cells.parse_cells(rows.cells(names[0]), partial(_four_items, name=names[0]))
     return [[four[side] if four else "" for four in lists] for side in range(_SIDES)], faults
-
-
-def _is_of_boxes(
-    boxes: Sequence[_Numbers | None],
-    rows: TableRows,
-    size: Sequence[str],
-    form: str,
-    rounded: float,
-) -> bool:
-    """Returns True if width and height are the sides of the boxes: they are too short for an image."""
-    outside = False
-    for box, width, height in zip(boxes, *(_floats(rows.cells(n)) for n in size), strict=True):
-        if box is None or width is None or height is None:
-            continue
-        xmin, ymin, xmax, ymax = _TO_CORNERS[form](*box)
-        if abs(xmax - xmin - width) > rounded or abs(ymax - ymin - height) > rounded:
-            return False
-        outside = outside or xmax > width + rounded or ymax > height + rounded
-    return outside
 
 
 def _unit(boxes: Sequence[_Numbers | None], *, may_be_percent: bool) -> tuple[bool, str]:
