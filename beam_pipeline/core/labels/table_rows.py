@@ -35,10 +35,10 @@ from beam_pipeline.core.listing import cuts, filters
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.text import excerpt, is_utf8, printable
 
-UTF_8, WINDOWS, LATIN = "utf-8-sig", "cp1252", "latin-1"
-ENCODING_NAMES = {WINDOWS: "Windows-1252", LATIN: "Latin-1", UTF_8: "UTF-8", "utf-16": "UTF-16"}
+UTF_8, WINDOWS = "utf-8-sig", "cp1252"
+ENCODING_NAMES = {WINDOWS: "Windows-1252", UTF_8: "UTF-8", "utf-16": "UTF-16"}
 _WIDE = ("utf-16", "utf-32", "utf-7")  # codecs that cannot turn a bad byte into a surrogate
-_BYTEWISE = frozenset((UTF_8, "utf-8", "ascii", WINDOWS, LATIN))
+_BYTEWISE = frozenset((UTF_8, "utf-8", "ascii", WINDOWS, "latin-1"))
 """Encodings whose line break byte is never part of another character."""
 
 BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 25,000 rows
@@ -48,8 +48,8 @@ _MOST_LINES = 10
 
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
 _EXTENSION = "|".join(re.escape(ending) for ending in sorted(filters.IMAGE_EXTENSIONS) if ending)
-_SPACED = re.compile(rf"\s*(\S.*?(?:{_EXTENSION}))\s+(\S.*?)\s*", re.IGNORECASE)
-"""A line such as `n01440764/n01440764_10026.JPEG 0`: the image's name and its label."""
+_SPACED = re.compile(rf"\s*(\S.*?(?:{_EXTENSION})|\S+)\s+(\S.*?)\s*", re.IGNORECASE)
+"""A line such as `n01440764/n01440764_10026.JPEG 0` or `0787226 Boeing 707-320`: the image's name and its label."""
 _BOXED = re.compile(
     rf"\s*(\S.*?(?:{_EXTENSION}))((?:\s+-?\d[\d.]*(?:,-?\d[\d.]*){{3}},\w+)*)\s*", re.IGNORECASE
 )
@@ -429,7 +429,7 @@ def cells_of_line(line: str, table: LabelTable) -> Sequence[Sequence[str]]:
     if table.format is Format.BOXED:
         return boxed_objects(line)
     if table.format is Format.NAMES:
-        return [line.strip().split(maxsplit=1) if len(table.header) > 1 else [line.strip()]]
+        return [[line.strip()]]
     if table.format is Format.SPACED:
         return [name_and_label(line)]
     caption = NUMBERED.fullmatch(line)
@@ -449,8 +449,8 @@ def name_and_label(line: str) -> Sequence[str]:
     if not match:
         return ()
     words = re.split(r"[\s,]+", match[2])
-    if len(words) > 1 and (all(map(is_number, words)) or any(map(is_image_name, words))):
-        return ()  # boxes, several labels or pairs of images
+    if any(map(is_image_name, words)) or (len(words) > 1 and all(map(is_number, words))):
+        return ()  # pairs of images, boxes or several labels
     return match.groups()
 
 
