@@ -184,12 +184,7 @@ class Labelling:
             tally.add_columns(sizes, named["split"], labels, self.class_column or 0)
         if self.keep:
             tally.add_unlabelled([ref.key for ref in refs if samples.is_unlabelled(ref)])
-        batches = [
-            packing.SampleBatch.of_columns(
-                [column[start : start + _MOST_SAMPLES] for column in named.values()]
-            )
-            for start in range(0, len(named["key"]), _MOST_SAMPLES)
-        ]
+        batches = [packing.SampleBatch(refs)] if refs else _batches([*named.values()])
         return Outcome(batches, tally, dead_letters)
 
     def _one_by_one(self, joined: join.Joined) -> Sequence[references.SampleRef]:
@@ -209,6 +204,13 @@ class Labelling:
         refs, without_group = self.splits.assign(refs)
         joined.dead_letters += without_group
         return refs
+
+
+def _batches(columns: packing.Columns) -> list[packing.SampleBatch]:
+    """Samples by columns, in batches."""
+    starts = range(0, len(columns[0]), _MOST_SAMPLES)
+    parts = ([column[start : start + _MOST_SAMPLES] for column in columns] for start in starts)
+    return [*map(packing.SampleBatch.of_columns, parts)]
 
 
 _MOST_UNPACKED = 24 << 20
