@@ -47,7 +47,8 @@ LISTS = frozenset([BRACKETS, "()", "{}"])
 """How they begin and end."""
 
 _QUOTED = r"'(?:[^'\\]|\\.)*'|" + r'"(?:[^"\\]|\\.)*"'
-_ITEM = re.compile(rf"\s*(?:({_QUOTED})(?:\s*,|\s+|\Z)|([^,'\"\[\]()]*[^,'\"\[\]()\s])\s*(?:,|\Z))")
+_WITH_COMMAS = re.compile(rf"\s*(?:({_QUOTED})\s*|([^,'\"\[\]()]+))(?:,|\Z)")
+_WITH_SPACES = re.compile(rf"\s*({_QUOTED})()(?:\s+|\Z)")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = frozenset("\\'\"abfnrtvxuUN01234567\n")
 _NUMBERS = re.compile(r"[-+.\d](?:[-+.\deE\s]|nan|inf)*")
@@ -420,16 +421,18 @@ def _items_of(inside: str) -> list[Any]:
     """The items between brackets: between commas, or between spaces, like NumPy arrays."""
     if _NUMBERS.fullmatch(inside):
         return inside.split()
-    items: list[Any] = []
-    end = 0
-    while end < len(inside):
-        match = _ITEM.match(inside, end)
-        if not match:
-            raise ValueError(_NO_LIST)
-        quoted, bare = match.groups()
-        items.append(_unquoted(quoted) if quoted else None if bare in _MISSING else bare)
-        end = match.end()
-    return items
+    for item in (_WITH_COMMAS, _WITH_SPACES):
+        items: list[Any] = []
+        end = 0
+        while end < len(inside) and (match := item.match(inside, end)):
+            quoted, bare = match[1], (match[2] or "").strip()
+            if not (quoted or bare):
+                raise ValueError(_NO_LIST)
+            items.append(_unquoted(quoted) if quoted else None if bare in _MISSING else bare)
+            end = match.end()
+        if end == len(inside):
+            return items
+    raise ValueError(_NO_LIST)
 
 
 def _unquoted(quoted: str) -> Any:
