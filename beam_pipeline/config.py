@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from beam_pipeline.core.records.example_source import ExampleOptions, LabelledIm
 from beam_pipeline.core.records.formats import format_options, record_format
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.uris import is_remote, without_secrets
-from beam_pipeline.layouts.layout import PipelineLabels, Source
+from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, PipelineLabels, Source
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import LABEL_FILES
 from beam_pipeline.options.output import EngineOptions, ImageOptions
@@ -53,6 +53,45 @@ def example_options(
         filters=images.filters,
         changes=changes,
     )
+
+
+def has_kind(columns: Iterable[schema.Column], *kinds: schema.ColumnKind) -> bool:
+    """Tells whether there is a column of one of these kinds."""
+    return any(column.kind in kinds for column in columns)
+
+
+def check_fit(source: Source, options: ConvertOptions) -> None:
+    """Raises UsageError if an option means nothing for an input."""
+    images, roots, columns = options.images, source.roots, source.columns
+    inventory, unlabelled = options.inputs.inventory, options.labels.unlabelled
+    of_files, of_containers = (
+        isinstance(source.labels, of) for of in (FileLabels, ContainerLabels)
+    )
+    objects, crops = has_kind(columns, schema.ColumnKind.BOX), options.samples.crop_boxes
+    named = schema.class_column(columns) is not None or has_kind(columns, *schema.MASK_KINDS)
+    for option, is_wrong, reason in (
+        ("inventory", inventory and not roots, "its images are in a few files"),
+        ("inventory", inventory and any(r.archive for r in roots), "its images are in archives"),
+        ("image_encoding", images.image_encoding and not source.pixels, "its images are files"),
+        (
+            "unlabelled keep",
+            unlabelled == "keep" and of_containers,
+            "labels and images share files",
+        ),
+        ("unlabelled empty", unlabelled == "empty" and not objects, "its labels are not objects"),
+        ("unlabelled empty", unlabelled == "empty" and not of_files, "it has no label files"),
+        ("crop_boxes", crops and not objects, "its labels have no boxes"),
+        ("classes", options.labels.classes and not named, "none of its labels is a class"),
+    ):
+        if is_wrong:
+            raise errors.UsageError(
+                f"--{option} means nothing for this input of the layout {source.layout}: {reason}; leave it out"
+            )
+    if images.image_encoding == preparation.RAW_FORMAT and images.changes.encodes:
+        raise errors.UsageError(
+            "--image_encoding raw writes bare pixels, which --resize, --image_format and --reencode "
+            "cannot change; leave it out, and they become PNGs"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,31 +159,7 @@ class ConvertConfig:
         return SplitAssigner(splits.fractions, splits.seed, groups, splits.stratify)
 
     def __post_init__(self) -> None:
-        source, images, roots = self.source, self.options.images, self.source.roots
-        for is_wrong, fault in (
-            (
-                self.inventory and not roots,
-                f"--inventory means nothing for the layout {source.layout}: its images are in a few "
-                "files, which are not listed; leave it out",
-            ),
-            (
-                self.inventory and any(root.archive for root in roots),
-                "--inventory lists files, and --images names archives, which are listed by themselves; "
-                "leave out one of the two",
-            ),
-            (
-                images.image_encoding and not source.pixels,
-                "--image_encoding is for images that are bare pixels, such as CIFAR's; "
-                "images in files are written as they are",
-            ),
-            (
-                images.image_encoding == preparation.RAW_FORMAT and images.changes.encodes,
-                "--image_encoding raw writes bare pixels, which --resize, --image_format and --reencode "
-                "cannot change; leave it out, and they become PNGs",
-            ),
-        ):
-            if is_wrong:
-                raise errors.UsageError(fault)
+        check_fit(self.source, self.options)
         _ = self.split_assigner  # for its errors
         self.record_format.check_installed()
         splits = self.options.splits.split_names or (references.DEFAULT_SPLIT,)

@@ -58,7 +58,7 @@ def convert(
       labels: path or paths of label files; or a table in memory: a pandas or Polars data frame, a pyarrow
         table, or a sequence of dicts, one row each. By default labels come from the images' layout.
       output: output folder, made if missing.
-      progress: whether to show how the input was understood, and a progress bar.
+      progress: whether to show how the input was understood, and how far the job is.
       beam_options: options of Apache Beam, such as `["--runner=FlinkRunner"]`.
       **options: options of the command.
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.config import example_options as _example_options
 from beam_pipeline.conversion import Paths
 from beam_pipeline.core import dead_letters
 from beam_pipeline.core.dataset.names import dataset_name
@@ -150,9 +149,8 @@ class Images(Encoder):
                 f"Images has no argument {unknown[0]!r}; its options are {', '.join(sorted(known))}"
             )
         with speaking_of_arguments():
-            converted = ConvertOptions.of_python({**options, "features": features or None})
-        self.options, self._renames = converted.images, converted.output.features
-        self._classes = class_numbering(class_names) if class_names else None
+            self.options = ConvertOptions.of_python({**options, "features": features or None})
+        self.classes = class_numbering(class_names) if class_names else None
         self._given, self._unlabelled = labels, unlabelled
         if not isinstance(labels, ReadLabels):
             columns_of(labels)  # for its errors
@@ -164,44 +162,27 @@ class Images(Encoder):
     def labels(self) -> label_columns.LabelColumns:
         """The labels, with the ids of their classes; the beginnings of label files are read."""
         given = self._given
-        if self.options.resize is not None and isinstance(given, ReadLabels):
+        if self.options.images.resize is not None and isinstance(given, ReadLabels):
             given.check_resize()
         columns = columns_of(given)
         columns = columns.with_unlabelled() if self._unlabelled == "keep" else columns
-        return dataclasses.replace(columns, numbering=self._classes or columns.numbering)
+        return dataclasses.replace(columns, numbering=self.classes or columns.numbering)
 
     @cached_property
-    def renames(self) -> dict[str, str]:
-        """The key to write a feature under -> its standard key."""
-        return resolve_renames(self._renames, self.labels.columns)
-
-    @cached_property
-    def source(self) -> example_source.LabelledImages:
-        """The samples, for the stages that the command has as well."""
-        return example_source.LabelledImages(self.labels.columns, keyed=True)
-
-    @cached_property
-    def known(self) -> KnownClasses | None:
-        """Leaves out samples of other classes."""
-        column = schema.class_column(self.labels.columns)
-        if self._classes is None or column is None:
-            return None
-        return KnownClasses(tuple(name for name, _ in self._classes.known), column, "class_names")
-
-    @cached_property
-    def example_options(self) -> example_source.ExampleOptions:
-        return _example_options(self.options, self.renames)
+    def config(self) -> ConvertConfig:
+        """The conversion of such samples, to nowhere."""
+        return _config(self.options, self)
 
     @cached_property
     def features(self) -> Mapping[str, Any]:  # type: ignore[override]
         """Every feature of an example, like the manifest's."""
-        return self.source.features(self.renames, turned=True)
+        return self.config.encoding.features(turned=True)
 
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]
         """A hash of the labels and options, and of the versions of what encodes."""
-        recorded = writing.EncodingOptions(self.source, 0, self.example_options).recorded()
-        content = json.dumps([recorded, self._classes and self._classes.known], sort_keys=True)
+        recorded = [self.config.encoding.recorded(), self.classes and self.classes.known]
+        content = json.dumps(recorded, sort_keys=True)
         return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
     def encode(self, sample: ImageSample, image_bytes: bytes) -> Mapping[str, Any] | BadSample:
@@ -213,7 +194,7 @@ class Images(Encoder):
         labels = {name: value for name, value in sample.labels.items() if name in names}
         made: Any = SampleReader(self.labels)(sample._replace(labels=labels))
         if not isinstance(made, dead_letters.DeadLetter):
-            unknown = self.known and self.known.dead_letter(made)
+            unknown = self.config.known and self.config.known.dead_letter(made)
             made = unknown or encode_image(self, self._one_image, made, image_bytes)
         if isinstance(made, dead_letters.DeadLetter):
             (made,) = bad_samples(DeadLetterBatch([made]))
@@ -222,13 +203,14 @@ class Images(Encoder):
 
     def _one_image(self, class_ids: Mapping[str, int] | None) -> OneImage:
         if class_ids is None:
-            if schema.class_column(self.labels.columns) is not None and self._classes is None:
+            if schema.class_column(self.labels.columns) is not None and self.classes is None:
                 raise UsageError(
                     "class ids are known while WriteImageShards writes; to encode elsewhere, give Images "
                     "its class_names"
                 )
-            class_ids = dict(self._classes.known if self._classes else ())
-        return OneImage(self.source, self.example_options, class_ids)
+            class_ids = dict(self.classes.known if self.classes else ())
+        encoding, examples = self.config.encoding, _taken_by(self)[0]
+        return OneImage(examples, encoding.options, class_ids)
 
 
 class EncodedImages(NamedTuple):
@@ -266,15 +248,12 @@ class EncodeImages(beam.PTransform):
 
     def expand(self, samples: Any) -> EncodedImages:
         inputs, encoder = _inputs(samples), self._encoder
-        own = encoder if isinstance(encoder, Images) else None
-        (examples, reader), labels = _taken_by(encoder), columns_of(encoder.labels)
+        config, labels = _config(ConvertOptions(), encoder), columns_of(encoder.labels)
         if schema.class_column(labels.columns) is not None and not labels.numbering.known:
             raise UsageError("EncodeImages does not see all classes; give Images its class_names")
-        read = batched(inputs["samples"], "Samples", SampleBatch, reader)
-        options = own.example_options if own else example_source.ExampleOptions()
-        encoding = writing.EncodingOptions(examples, options=options)
-        known, class_ids = own.known if own else None, dict(labels.numbering.known)
-        encode = partial(_encode, encoding=encoding, class_ids=class_ids, known=known)
+        read = batched(inputs["samples"], "Samples", SampleBatch, _taken_by(encoder)[1])
+        class_ids = dict(labels.numbering.known)
+        encode = partial(_encode, encoding=config.encoding, class_ids=class_ids, known=config.known)
         encode_stage = stage(encode, bytes, DEAD_LETTERS, main="records")
         encoded = read["items"] | beam.Reshuffle() | "Encode" >> encode_stage
         bad = (read[DEAD_LETTERS], encoded[DEAD_LETTERS]) | "AllBad" >> beam.Flatten()
@@ -356,19 +335,10 @@ class WriteImageShards(beam.PTransform):
         check_choice("if_exists", if_exists, IF_EXISTS)
         check_choice("on_error", on_error, ON_ERROR)
         self._encoder = _encoder(encoder)
-        given = {
-            "output": path,
-            "name": name,
-            "num_shards": num_shards,
-            "shard_size": shard_size,
-            "splits": splits or None,
-            "seed": seed,
-            "compression": compression,
-            "format": format,
-            "resume": if_exists == "resume",
-            "overwrite": if_exists == "overwrite",
-            "no_report": True,
-        }
+        numbers = {"num_shards": num_shards, "shard_size": shard_size, "seed": seed}
+        stored = {"output": path, "name": name, "compression": compression, "format": format}
+        there = {"resume": if_exists == "resume", "overwrite": if_exists == "overwrite"}
+        given = {**numbers, **stored, **there, "splits": splits or None, "no_report": True}
         with speaking_of_arguments():
             options = ConvertOptions.of_python(given)
             formats.record_format(compression, format)  # for its errors
@@ -377,7 +347,8 @@ class WriteImageShards(beam.PTransform):
 
     def expand(self, samples: Any) -> WriteResult:
         try:
-            config = _config(self._options, self._encoder)
+            folder = output_folder(self._options.output.output)
+            config = _config(self._options, self._encoder, folder)
         except ConversionError as error:
             raise _OF_SAMPLES.reworded(error) from error
         inputs = _inputs(samples)
@@ -399,21 +370,26 @@ def _inputs(samples: Any) -> dict[str, beam.PCollection]:
     )
 
 
-def _config(options: ConvertOptions, encoder: Encoder) -> ConvertConfig:
-    """The conversion of samples that come from elsewhere."""
-    own = encoder if isinstance(encoder, Images) else None
-    if own:
-        images = dataclasses.replace(own.options, max_bad_fraction=options.images.max_bad_fraction)
-        options = dataclasses.replace(options, images=images)
-    numbering = columns_of(encoder.labels).numbering
-    folder, examples = output_folder(options.output.output), _taken_by(encoder)[0]
+def _config(options: ConvertOptions, encoder: Encoder, folder: str = "") -> ConvertConfig:
+    """The conversion of samples that come from elsewhere; to nowhere without a folder."""
+    labels, known = columns_of(encoder.labels), None
+    if isinstance(encoder, Images):
+        bad = options.images.max_bad_fraction
+        images = dataclasses.replace(encoder.options.images, max_bad_fraction=bad)
+        output = dataclasses.replace(options.output, features=encoder.options.output.features)
+        options = dataclasses.replace(options, images=images, output=output)
+        column = schema.class_column(labels.columns)
+        if encoder.classes and column is not None:
+            names = tuple(name for name, _ in encoder.classes.known)
+            known = KnownClasses(names, column, "class_names")
+    examples = _taken_by(encoder)[0]
     return ConvertConfig(
         options=options,
-        source=Source(_LAYOUT, (), PipelineLabels(), examples, numbering=numbering),
+        source=Source(_LAYOUT, (), PipelineLabels(), examples, numbering=labels.numbering),
         output=folder,
         name=options.output.name or dataset_name(folder),
-        renames=own.renames if own else {},
-        known=own.known if own else None,
+        renames=resolve_renames(options.output.features, labels.columns),
+        known=known,
     )
 
 
@@ -424,10 +400,11 @@ def _encoder(given: Encoder | None) -> Encoder:
     return given or Images()
 
 
-def _taken_by(encoder: Encoder) -> tuple[example_source.ExampleSource, SampleReader]:
+def _taken_by(encoder: Encoder) -> tuple[Any, SampleReader]:
     """The samples that an encoder takes, and what makes references of them."""
     if isinstance(encoder, Images):
-        return encoder.source, SampleReader(columns_of(encoder.labels))
+        columns = columns_of(encoder.labels)
+        return example_source.LabelledImages(columns.columns, keyed=True), SampleReader(columns)
     examples = EncodedSamples.of(encoder)
     return examples, examples.reader
 

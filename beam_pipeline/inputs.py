@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from beam_pipeline.config import LATEST, SETTLED_BY_REUSE, ConvertConfig
+from beam_pipeline.config import LATEST, SETTLED_BY_REUSE, ConvertConfig, check_fit, has_kind
 from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.names import LABELS_NAME, MANIFEST_NAME, dataset_name
 from beam_pipeline.core.dataset.plausibility import FOLDER_NAMES, LabelChecks
@@ -25,7 +25,7 @@ from beam_pipeline.core.records import example_source, features
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import label_files, opening, paths, table
-from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, FolderLabels, Source
+from beam_pipeline.layouts.layout import FileLabels, FolderLabels, Source
 from beam_pipeline.layouts.roles import understanding
 from beam_pipeline.layouts.tree import subfolders
 from beam_pipeline.options import ConvertOptions
@@ -36,6 +36,7 @@ from beam_pipeline.work.labels import read_exclusion
 from beam_pipeline.work.output_folder import read_earlier, without_options
 from beam_pipeline.work.receipts import EarlierDataSet, without_receipt
 
+_BOX = schema.ColumnKind.BOX
 _INVENTORIES_ASKED = 32  # for their sizes
 _DERIVED = ("features.", "columns ")
 """Recorded values that follow from options and label files."""
@@ -83,11 +84,12 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
     """
     folder = output_folder(options.output.output)
     source, why = opening.open_source(options.inputs.layout, options.source)
+    check_fit(source, options)
     if options.splits.splits == LABEL_FILES:
         source = table.with_splits_of_files(source)
     source, known = _with_known_classes(source, options)
     source = _with_unlabelled(source, options.labels.unlabelled)
-    crops = _crops(source, options) if options.samples.crop_boxes else None
+    crops = Crops(source.columns) if options.samples.crop_boxes else None
     keep = KeepUnlabelled.of(source.columns) if options.labels.unlabelled == "keep" else None
     if crops:
         source = _with_columns(source, crops.cropped, rows=True)
@@ -130,22 +132,8 @@ def _exclusion(path: str) -> classes.Exclusion | None:
 
 
 def _with_unlabelled(source: Source, choice: str) -> Source:
-    """The source with what images without a label row represent.
-
-    Raises:
-      UsageError: the labels of this layout do not allow the choice.
-    """
+    """The source with what images without a label row represent."""
     labels, columns = source.labels, source.columns
-    if choice == "keep" and isinstance(labels, ContainerLabels):
-        raise UsageError(
-            f"--unlabelled keep means nothing for the layout {source.layout}: its images are in the "
-            "same files as their labels; leave it out"
-        )
-    if choice == "empty" and not (_has_boxes(columns) and isinstance(labels, FileLabels)):
-        raise UsageError(
-            f"--unlabelled empty means nothing for the layout {source.layout}, whose labels are not objects "
-            "in label files; expected drop or keep"
-        )
     if choice == "auto" or not isinstance(labels, FileLabels):
         return source
     unnamed: Any = labels.reader if choice == "empty" else None
@@ -154,32 +142,6 @@ def _with_unlabelled(source: Source, choice: str) -> Source:
         optional = (replace(c, required=c.required and c.repeated) for c in columns)
         source = _with_columns(source, tuple(optional))
     return replace(source, labels=replace(labels, unnamed=unnamed))
-
-
-def _has_boxes(columns: Iterable[schema.Column]) -> bool:
-    return any(column.kind is schema.ColumnKind.BOX for column in columns)
-
-
-def _has_masks(source: Source) -> bool:
-    return any(column.kind in schema.MASK_KINDS for column in source.columns)
-
-
-def _crops(source: Source, options: ConvertOptions) -> Crops:
-    """The rule that makes a sample of each object. Raises UsageError if there can be none."""
-    if not _has_boxes(source.columns):
-        raise UsageError(
-            f"--crop_boxes needs boxes, and the labels of the layout {source.layout} have none; leave it out"
-        )
-    if options.labels.unlabelled in ("keep", "empty"):
-        raise UsageError(
-            "--crop_boxes leaves out images without objects; leave out "
-            f"--unlabelled {options.labels.unlabelled}"
-        )
-    if options.images.bad_boxes == "drop_image":
-        raise UsageError(
-            "--crop_boxes leaves out each bad box by itself; leave out --bad_boxes drop_image"
-        )
-    return Crops(source.columns)
 
 
 def _with_columns(source: Source, columns: tuple[schema.Column, ...], **changes: Any) -> Source:
@@ -203,7 +165,7 @@ def _questions(source: Source, options: ConvertOptions) -> tuple[Question, ...]:
     """What is not safe to assume of the labels, and of the changes to the images beside them."""
     moved: Iterable[Question] = ()
     if options.images.resize is not None:
-        answered = bool(source.tables) and not _has_boxes(source.columns)
+        answered = bool(source.tables) and not has_kind(source.columns, _BOX)
         moved = resize_questions(source.columns, options.labels.columns, answered=answered)
     return (*source.questions, *moved)
 
@@ -218,7 +180,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
     checks = LabelChecks(
         known_from=labels.classes,
         known_only=labels.classes_only,
-        option="--masks" if _has_masks(source) else "--labels",
+        option="--masks" if has_kind(source.columns, *schema.MASK_KINDS) else "--labels",
         assumed=options.inputs.yes,
         overridden=tuple(question.reason for question in _questions(source, options)),
         options=options,
@@ -232,7 +194,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         above_roots=above.pop() if len(above) == 1 and names <= SPLIT_NAMES.keys() else "",
     )
     index = schema.class_column(source.columns)
-    if index is None or _has_boxes(source.columns) or source.numbering.known:
+    if index is None or has_kind(source.columns, _BOX) or source.numbering.known:
         return checks
     if isinstance(source.labels, FolderLabels):
         return replace(checks, where="names of images" if source.labels.names else FOLDER_NAMES)
@@ -266,10 +228,6 @@ def _with_known_classes(
     if not typed:
         return source, None
     column = schema.class_column(source.columns)
-    if column is None and not _has_masks(source):
-        raise UsageError(
-            f"--classes means nothing for these labels of the layout {source.layout}: none is a class"
-        )
     listed, note = read_classes(typed, source.columns, options.labels.label_base)
     numbering = classes.ClassNumbering(listed[0][1], known=listed)
     source = replace(source, numbering=numbering, notes=(*source.notes, note))
@@ -308,7 +266,7 @@ def read_classes(
     source, data = manifest, _read(manifest, path, required=not is_list) if manifest else None
     if data is None:
         source, data = uri, _read(uri, path, required=True)
-        first = int(_has_boxes(columns)) if base is None else base
+        first = int(has_kind(columns, _BOX)) if base is None else base
         listed = classes.parse_class_list(data or b"", uri, first)
     elif base is not None:
         raise UsageError(

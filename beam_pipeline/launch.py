@@ -23,17 +23,13 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipeline import beam_patches, pipeline, startup, summary, terminal
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
 from beam_pipeline.core.records import formats
-from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build, engine_for, import_engine
 from beam_pipeline.storage import files
 from beam_pipeline.work import output_folder
 from beam_pipeline.work.job import claimed
 from beam_pipeline.work.writer_process import FEW_SAMPLES, cores, expect, writer_processes
-
-_INTERRUPTED_EARLY = "interrupted before the job began. The same command starts again"
 
 
 def beam_parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
@@ -123,31 +119,30 @@ class Run:
           ConversionError: the data set is incomplete; the message has the reason.
         """
         started = time.monotonic()
-        self.engine.prepare(self.config)
         for patch in self.engine.patches:
             patch.__enter__()  # until the program ends, because an engine's process is stopped at its exit
-        with claimed(self.config.output, make=True):
-            with interruptible(lambda: _INTERRUPTED_EARLY):
-                before = self._prepare()
-            with terminal.show_progress(), interruptible(self._interrupted):
-                self.convert()
+        with interruptible(self._interrupted):
+            before = self.in_program()
             if self.engine.waits:
                 self._report(before, time.monotonic() - started)
 
-    def in_program(self, *, progress: bool = True) -> None:
+    def in_program(self, *, progress: bool = True) -> dict[str, int]:
         """Converts for a program that continues, such as a notebook: prints no summary, keeps Ctrl-C as it is.
 
         Args:
           progress: whether progress is shown.
+
+        Returns: the versions of the files of a data set that was there before; empty without one.
 
         Raises:
           ConversionError: the data set is incomplete; the message has the reason.
         """
         self.engine.prepare(self.config)
         with claimed(self.config.output, make=True):
-            self._prepare()
+            before = self._prepare()
             with terminal.show_progress() if progress else contextlib.nullcontext():
                 self.convert()
+        return before
 
     def convert(self) -> None:
         """Converts into an output folder that is claimed and prepared.
@@ -201,11 +196,8 @@ class Run:
 
     def _interrupted(self) -> str:
         """The message of Ctrl-C; unfinished files of a local job are in `.incomplete`."""
-        output, ends = self.config.output, self.engine.ends_on_interrupt
-        if ends and not is_remote(output) and files.exists(files.join(output, MANIFEST_NAME)):
-            return f"interrupted at the very end: {output} contains the complete data set"
-        hint = ". The same command with --resume continues" if ends and not self._records else ""
-        return self.engine.interrupt() + hint
+        resumes = self.engine.ends_on_interrupt and not self._records
+        return self.engine.interrupt() + ". The same command with --resume continues" * resumes
 
     def _prepare(self) -> dict[str, int]:
         """Prepares the output folder; returns the versions of the files if it contains a data set.
@@ -238,21 +230,15 @@ class Run:
           OutputError: it cannot be read.
         """
         folder = self.config.output
-        try:
+        fault = f"{folder} contains a complete data set, which `beam-tfrecord verify` checks. Its summary"
+        with contextlib.suppress(BrokenPipeError), files.naming(fault, OutputError, "shown"):
             now = output_folder.file_versions(folder) if before else {}
             written = sorted(name for name in now if now[name] != before.get(name))
             if now and not any(map(formats.format_of_file, written)):
                 names = f"only {', '.join(written)}" if written else "nothing"
                 terminal.say(f"{folder} is up to date: {names} had to be written")
-                return
-            summary.print_summary(self.config, seconds)
-        except BrokenPipeError:  # the reader of our output has gone, the data set is complete
-            pass
-        except OSError as error:
-            raise OutputError(
-                f"{folder} contains a complete data set, which cannot be read to sum it up: "
-                f"{error.strerror or error}; `beam-tfrecord verify` checks it"
-            ) from error
+            else:
+                summary.print_summary(self.config, seconds)
 
 
 def new_job() -> str:

@@ -43,8 +43,7 @@ _CALLED_LATER = (
     *("dateutil.parser", "importlib.metadata", "packaging.version", "pprint", "pstats"),
 )
 _WHOLE_IMPORT = "BEAM_TFRECORD_WHOLE_IMPORT"
-_LEAST_FILES = 32  # with fewer, imports fail in many ways
-_LEAST_ADDRESS_SPACE = 256 << 20  # 256 MiB; with less, Beam was never imported
+_LEAST_FILES, _LEAST_ADDRESS_SPACE = 32, 256 << 20  # with less, imports fail in many ways
 _SIGNS_OF_SHORTAGE = (
     "can't start new thread",
     "MemoryError",
@@ -68,13 +67,10 @@ def run(command: Callable[[], int]) -> NoReturn:
     terminal.prepare_streams()
     decode_names_as_utf8()
     begin()
-    space, _ = resource.getrlimit(resource.RLIMIT_AS)
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    space, most = (resource.getrlimit(of)[0] for of in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE))
     try:
-        if 0 <= space < _LEAST_ADDRESS_SPACE:  # libraries would end the process at once
+        if 0 <= space < _LEAST_ADDRESS_SPACE or 0 <= most < _LEAST_FILES:
             raise MemoryError
-        if 0 <= most < _LEAST_FILES:
-            raise OSError(errno.EMFILE, "")
         code = command()
     except SystemExit as end:  # of --help, or of a list of completions
         code = int(end.code or 0)
@@ -82,19 +78,13 @@ def run(command: Callable[[], int]) -> NoReturn:
         terminal.complain("", "beam-tfrecord: interrupted")
         code = EXIT_INTERRUPTED
     except Exception as error:
-        if is_shortage(error):
-            fault = "this machine has too little memory, or allows too few threads (ulimit -u)"
-            if space >= 0:
-                fault = f"this process may use only {space >> 20} MiB of address space (ulimit -v)"
-            fault = (
-                f"out of memory: {fault}. A conversion takes about 600 MB of it, and less with --writers 0; "
-                "free or allow more and run it again, with --resume to keep the shards that are complete"
-            )
-        elif any(getattr(cause, "errno", 0) == errno.EMFILE for cause in _causes(error)):
-            fault = f"this process may open only {most} files at once (ulimit -n); allow 1024, as is usual"
-        else:
+        if not is_shortage(error):
             raise
-        terminal.complain(f"beam-tfrecord: error: {fault}")
+        terminal.complain(
+            "beam-tfrecord: error: out of memory, threads or open files. A conversion takes about 600 MB of memory, "
+            "and less with --writers 0, and 32 open files; free some, or allow this process more (`ulimit -a` shows "
+            "its limits), and run it again, with --resume to keep the shards that are complete"
+        )
         code = 1
     leave(code)
 
@@ -139,20 +129,15 @@ def _make_methods_when_called() -> None:
         setattr(dataclasses, "_create_fn", create_later)  # noqa: B010 -- it is not public
 
 
-def is_shortage(error: BaseException) -> bool:
-    """Tells whether an error, or its cause, means that memory or threads have run out."""
-    return any(
-        isinstance(cause, MemoryError)
-        or getattr(cause, "errno", 0) == errno.ENOMEM
-        or any(sign in str(cause) for sign in _SIGNS_OF_SHORTAGE)
-        for cause in _causes(error)
-    )
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def is_shortage(error: BaseException | None) -> bool:
+    """Tells whether an error, or its cause, means that memory, threads or file descriptors have run out."""
     while error is not None:
-        yield error
+        number, text = getattr(error, "errno", 0), str(error)
+        is_short = isinstance(error, MemoryError) or number in (errno.ENOMEM, errno.EMFILE)
+        if is_short or any(sign in text for sign in _SIGNS_OF_SHORTAGE):
+            return True
         error = error.__cause__ or error.__context__
+    return False
 
 
 def full_disk(error: BaseException) -> str:

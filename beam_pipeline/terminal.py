@@ -10,20 +10,20 @@ import contextlib
 import io
 import logging
 import os
+import shutil
 import sys
 import threading
 import time
 import traceback
-import warnings
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any
 
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.text import counted, human_size, terminal_line
 from beam_pipeline.work.job import Counts, reported_to
 
 _LINE_INTERVAL = 10.0  # seconds between plain lines of progress
+_LIVE_INTERVAL = 0.1  # seconds between two states of the line that changes
 
 
 class _Unfailing(io.TextIOWrapper):
@@ -123,110 +123,83 @@ def show_traceback(
 
 
 class Display:
-    """Shows a line every ten seconds, for logs; also the base of the bar. Several threads may report to it."""
+    """Shows how far a job is: on a terminal and in a notebook a line that changes, otherwise a line every ten seconds.
+
+    Several threads may report to it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._done = Counts()
-        self._total: Counts | None = None
+        self._is_live = sys.stderr.isatty() or "ipykernel" in sys.modules
+        self._interval = _LIVE_INTERVAL if self._is_live else _LINE_INTERVAL
+        self._width = 0  # of the line that changes
+        self._done, self._total = Counts(), Counts()
         self._started = self._next = time.monotonic()
 
     def report(self, counts: Counts) -> None:
         """Takes counts since the last call, or the totals; images are listed before the totals are known."""
+        if counts.is_total:
+            with self._lock:
+                self._total = counts
+                self._started = time.monotonic()
+                self._next = self._started + self._interval
+            size = human_size(counts.image_bytes)
+            self.note(f"{counted(counts.samples, 'sample')}, {size} to write")
+        else:
+            with self._lock:
+                self._done = Counts._make(map(sum, zip(self._done, counts, strict=True)))
+                self._show()
+
+    def update(self, done: Counts) -> None:
+        """Takes the counts since the beginning; those of an engine that are smaller than before are outdated."""
         with self._lock:
-            if counts.is_total:
-                self._begin(counts)
-                return
-            self._done = Counts._make(map(sum, zip(self._done, counts, strict=True)))
-            if self._total is None:
-                self._show_listed(counts)
-            elif counts.samples or counts.image_bytes:
-                self._show_done(counts, self._total)
+            self._done = Counts._make(map(max, self._done, done))
+            self._show()
 
     def note(self, text: str) -> None:
         """Shows a line that stays."""
-        complain(text)
+        with self._lock:
+            self._clear()
+            complain(text)
 
     def close(self) -> None:
-        """Ends the display."""
+        """Ends the display, after the last counts on a line that changed."""
+        with self._lock:
+            if self._width:
+                self._clear()
+                complain(self._text())
 
-    def _begin(self, total: Counts) -> None:
-        self._total = total
-        self._started = time.monotonic()
-        self._next = self._started + _LINE_INTERVAL
-        complain(f"{counted(total.samples, 'sample')}, {human_size(total.image_bytes)} to write")
-
-    def _show_listed(self, _: Counts) -> None:
-        if self._done.listed and self._is_due():
-            complain(f"{counted(self._done.listed, 'image')} listed")
-
-    def _show_done(self, _: Counts, total: Counts) -> None:
-        done = self._done
-        if not done.image_bytes or not self._is_due():
+    def _show(self) -> None:
+        now, text = time.monotonic(), self._text()
+        if now < self._next or not text:
             return
+        self._next = now + self._interval
+        if not self._is_live:
+            complain(text)
+            return
+        text = text[: shutil.get_terminal_size().columns - 1]
+        print(f"\r{text:<{self._width}}", end="", file=sys.stderr, flush=True)
+        self._width = len(text)
+
+    def _clear(self) -> None:
+        if self._width:
+            print(f"\r{'':<{self._width}}\r", end="", file=sys.stderr, flush=True)
+            self._width = 0
+
+    def _text(self) -> str:
+        """The counts; empty while there is nothing to tell."""
+        done, total = self._done, self._total
+        if not total.is_total:
+            return f"{counted(done.listed, 'image')} listed" if done.listed else ""
+        if not done.image_bytes:
+            return ""
         elapsed = time.monotonic() - self._started
         left = elapsed * max(0, total.image_bytes - done.image_bytes) / done.image_bytes
-        complain(
+        return (
             f"{done.samples} of {counted(total.samples, 'sample')}, {human_size(done.image_bytes)} of "
             f"{human_size(total.image_bytes)}, {done.samples / elapsed:.0f} samples/s, "
             f"{human_size(int(done.image_bytes / elapsed))}/s, {left:.0f} s left"
         )
-
-    def _is_due(self) -> bool:
-        now = time.monotonic()
-        if now < self._next:
-            return False
-        self._next = now + _LINE_INTERVAL
-        return True
-
-
-class _Bar(Display):
-    """A count of listed images, then a bar with samples, bytes, rate and time left."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        if "ipykernel" in sys.modules:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # without widgets it shows a bar of text, and warns
-                from tqdm.auto import tqdm
-        else:
-            from tqdm import tqdm  # takes 0.2 s, which a job without a bar does not wait for
-        self._tqdm: Any = tqdm
-        self._listing: Any = None
-        self._bar: Any = None
-
-    def note(self, text: str) -> None:
-        self._tqdm.write(terminal_line(text), file=sys.stderr)
-
-    def close(self) -> None:
-        for bar in (self._listing, self._bar):
-            if bar is not None:
-                bar.close()
-
-    def _begin(self, total: Counts) -> None:
-        self._total = total
-        if self._listing is not None:
-            self._listing.close()
-        if self._bar is None:
-            self._bar = self._tqdm(
-                total=total.samples, unit=" samples", smoothing=0.1, dynamic_ncols=True
-            )
-
-    def _show_listed(self, counts: Counts) -> None:
-        if self._listing is None:
-            self._listing = self._tqdm(unit=" images listed", leave=False, dynamic_ncols=True)
-        self._listing.update(counts.listed)
-        self._listing.refresh()  # of a short listing, there may be no further report
-
-    def _show_done(self, counts: Counts, total: Counts) -> None:
-        sizes = f"{human_size(self._done.image_bytes)} of {human_size(total.image_bytes)}"
-        self._bar.set_postfix_str(sizes, refresh=False)
-        self._bar.update(counts.samples)
-
-
-def display() -> Display:
-    """The display that suits standard error: a bar on a terminal and in a notebook, plain lines otherwise."""
-    return _Bar() if sys.stderr.isatty() or "ipykernel" in sys.modules else Display()
 
 
 @contextlib.contextmanager
@@ -236,7 +209,7 @@ def show_progress(*, writes: bool = True) -> Iterator[None]:
     Args:
       writes: False for a job that only plans; its listing is shown.
     """
-    show = display()
+    show = Display()
 
     def report(counts: Counts) -> None:
         if writes or not counts.is_total:

@@ -1,8 +1,8 @@
 """The DoFns that most stages are made of: they run a stage's work in the writer processes of the job.
 
 A stage is a callable that can be pickled. Given an element, and a side input where it has one, it makes
-tasks and outcomes; a task is run by a writer process where there are any and there is enough to do. Outputs
-get the window and the timestamp of the element that they come from, in whatever order tasks end.
+tasks and outcomes; a task is run by a writer process where there are any and there is enough to do. Where there are
+none, outputs get the window of their element; where there are, all elements are in the global window.
 
 PCollections contain batches of references, because a reference costs Beam as much as an element of any size does.
 Batches stay packed on their way through an engine, which contains several copies of what it moves and unpacks
@@ -11,17 +11,15 @@ none.
 
 from __future__ import annotations
 
-import threading
-from collections import Counter, deque
+import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
 from apache_beam import coders
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton, TaggedOutput
-from apache_beam.utils.windowed_value import WindowedValue
+from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipeline.core import errors, packing
 from beam_pipeline.storage import pace
@@ -37,8 +35,6 @@ Step = Task[outcome.Outcome] | outcome.Outcome
 Work = Callable[..., Iterable[Step]]
 Group = tuple[int, Iterable[bytes]]
 """The number of a part, such as a shard, and its packed references."""
-_Place = tuple[Any, Any]
-"""The window and the timestamp of outputs."""
 
 
 class BatchCoder(coders.Coder):
@@ -129,25 +125,22 @@ def _count_usage() -> None:
         _measure(outcome.RETRIES, [usage.retries])
 
 
-class _Early(threading.local):
-    """Samples of this thread's bundle that are counted before their shard, by whichever stage listens."""
+def _count_progress(counts: job.Counts) -> None:
+    """Counts what is done while it is, where nobody else listens."""
+    if not counts.is_total:
+        for name, amount in zip(outcome.DONE, counts, strict=False):
+            if amount:
+                count(name, amount)
+        _count_usage()
 
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
 
-
-_early = _Early()
-
-
-def _count_early(counts: job.Counts) -> None:
-    """Counts samples while their shard is written, where nobody listens; its outcome counts the rest."""
-    if counts.is_total:
-        return
-    done = {outcome.SAMPLES_DONE: counts.samples, outcome.BYTES_DONE: counts.image_bytes}
-    _early.counts.update(done)
-    for name, amount in done.items():
-        count(name, amount)
-    _count_usage()
+def last_outputs(outputs: Iterable[Any]) -> Iterator[Any]:
+    """Outputs at the end of a bundle, which have no element to take the window of."""
+    for output in outputs:
+        if isinstance(output, TaggedOutput):
+            yield TaggedOutput(output.tag, GlobalWindows.windowed_value(output.value))
+        else:
+            yield GlobalWindows.windowed_value(output)
 
 
 class InWorkers(beam.DoFn):
@@ -180,76 +173,54 @@ class InWorkers(beam.DoFn):
         self._spills = spills
 
     def start_bundle(self) -> None:
-        job.enter(job.with_listener(self._job, _count_early))
-        _early.counts.clear()
+        job.enter(job.with_listener(self._job, _count_progress))
         self._tasks: Tasks[outcome.Outcome] = Tasks(repeat=self._failed is None)
-        self._places: deque[_Place] = deque()
 
-    def process(
-        self,
-        element: Any,
-        window: Any = beam.DoFn.WindowParam,
-        timestamp: Any = beam.DoFn.TimestampParam,
-        side: Any = None,
-    ) -> Iterator[Any]:
-        """Works on an element.
-
-        Args:
-          element: the element.
-          window: its window.
-          timestamp: its timestamp.
-          side: the side input, or None.
-        """
-        steps = self._work(element) if side is None else self._work(element, side)
-        for made in steps:
-            yield from self._run(made, (window, timestamp))
+    def process(self, element: Any, side: Any = None) -> Iterator[Any]:
+        """Works on an element, given the side input if there is one."""
+        for made in self._work(element) if side is None else self._work(element, side):
+            yield from self._run(made)
 
     def finish_bundle(self) -> Iterator[Any]:
-        for result in self._tasks.rest():
-            yield from self._ended(result)
+        rest = map(self._ended, self._tasks.rest())
+        yield from last_outputs(itertools.chain.from_iterable(rest))
 
-    def _run(self, made: Step, place: _Place) -> Iterator[Any]:
+    def _run(self, made: Step) -> Iterator[Any]:
         if isinstance(made, outcome.Outcome):
-            yield from self._outputs(made, place)
+            yield from self._outputs(made)
             return
-        self._places.append(place)
         for result in self._tasks.submit(made):
             yield from self._ended(result)
 
     def _ended(self, result: Callable[[], outcome.Outcome]) -> Iterator[Any]:
-        place = self._places.popleft()
         try:
             ended = result()
         except (errors.ConversionError, OSError) as error:
             if self._failed is None:
                 raise
             ended = self._failed(error)
-        yield from self._outputs(ended, place)
+        yield from self._outputs(ended)
 
-    def _outputs(self, ended: outcome.Outcome, place: _Place) -> Iterator[Any]:
-        """Yields the outputs of an outcome with their window and timestamp, and counts what was done."""
-        window, timestamp = place
+    def _outputs(self, ended: outcome.Outcome) -> Iterator[Any]:
+        """Yields the outputs of an outcome, and counts what was done."""
         tally = ended.tally
         refusals = [value for tag, value in ended.tagged if tag == outcome.REFUSALS]
         refusals += tally.refusals if tally else []
         if self._raises and refusals:
             raise refusals[0].to_error()
         for item in ended.main:
-            value = (item[0], job.spill(item[1])) if self._spills else item
-            yield WindowedValue(value, timestamp, (window,))
-        tagged = list(ended.tagged)
+            yield (item[0], job.spill(item[1])) if self._spills else item
+        for tag, value in ended.tagged:
+            yield TaggedOutput(tag, value)
         if ended.dead_letters:
-            tagged.append((outcome.DEAD_LETTERS, ended.dead_letters))
+            yield TaggedOutput(outcome.DEAD_LETTERS, ended.dead_letters)
         if tally is not None:
-            tagged.append((outcome.TALLY, tally))
+            yield TaggedOutput(outcome.TALLY, tally)
             if tally.listed:
-                count(outcome.IMAGES_LISTED, tally.listed)
                 job.report_progress(job.Counts(listed=tally.listed))
                 expect(tally.listed)
-        for tag, value in tagged:
-            yield TaggedOutput(tag, WindowedValue(value, timestamp, (window,)))
         for name, amount in ended.counters.items():
-            count(name, amount - _early.counts.pop(name, 0))
+            count(name, amount)
         for name, values in ended.measured.items():
             _measure(name, values)
         _count_usage()
@@ -283,20 +254,10 @@ def stage(
     return typed.with_outputs(*tags, main=main) if tags else typed
 
 
-@dataclass
-class _Held:
-    """Batches of a window that wait for others; parts of them get the last one's timestamp."""
-
-    division: outcome.Division
-    timestamp: Any
-    batches: list[bytes] = field(default_factory=list)
-    references: int = 0
-
-
 class Divide(InWorkers):
     """Yields (part, packed references) of batches: a GroupByKey moves a few filled parts.
 
-    Batches wait for others of their bundle and window until they are worth a task.
+    Batches wait for others of their bundle until they are worth a task.
     """
 
     def __init__(self, division_of: Callable[..., outcome.Division | None]) -> None:
@@ -306,33 +267,26 @@ class Divide(InWorkers):
 
     def start_bundle(self) -> None:
         super().start_bundle()
-        self._held: dict[Any, _Held] = {}
+        self._held: list[bytes] = []
+        self._references = 0
 
-    def process(
-        self,
-        element: packing.Batch[Any],
-        window: Any = beam.DoFn.WindowParam,
-        timestamp: Any = beam.DoFn.TimestampParam,
-        side: Any = None,
-    ) -> Iterator[Any]:
+    def process(self, element: packing.Batch[Any], side: Any = None) -> Iterator[Any]:
         """See `InWorkers`."""
         division = self._division_of() if side is None else self._division_of(side)
         if division is None:
             return
-        held = self._held.setdefault(window, _Held(division, timestamp))
-        held.timestamp = timestamp
-        held.batches.append(element.packed())
-        held.references += len(element)
-        if held.references >= min(MOST_HELD, max(_LEAST_HELD, _WELL_FILLED * division.parts)):
-            del self._held[window]
-            yield from self._parts(window, held)
+        self._division = division
+        self._held.append(element.packed())
+        self._references += len(element)
+        if self._references >= min(MOST_HELD, max(_LEAST_HELD, _WELL_FILLED * division.parts)):
+            yield from self._parts()
 
     def finish_bundle(self) -> Iterator[Any]:
-        for window, held in self._held.items():
-            yield from self._parts(window, held)
+        if self._held:
+            yield from last_outputs(self._parts())
         yield from super().finish_bundle()
 
-    def _parts(self, window: Any, held: _Held) -> Iterator[Any]:
-        size = sum(map(packing.unpacked_size, held.batches))
-        made = outcome.step(size, outcome.divide, held.batches, held.division)
-        yield from self._run(made, (window, held.timestamp))
+    def _parts(self) -> Iterator[Any]:
+        held, self._held, self._references = self._held, [], 0
+        size = sum(map(packing.unpacked_size, held))
+        return self._run(outcome.step(size, outcome.divide, held, self._division))

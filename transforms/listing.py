@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import TaggedOutput
 
 from beam_pipeline.core import errors, uris
 from beam_pipeline.core.dataset.tally import Tally
@@ -25,7 +24,6 @@ IMAGES = "images"
 _REST = "rest"  # of a long range
 _MANY_PARTS = 256  # more than these, and inventories are large
 
-_Listed = Iterator[Outcome]
 _Outputs = dict[str, beam.PCollection]
 
 
@@ -44,12 +42,10 @@ class RangeGroup(list[listing.NameRange]):
     """The ranges that a worker lists in parallel."""
 
 
-def _outcomes(
-    item: Any, list_item: Callable[[Any], Iterator[Listed | listing.NameRange]]
-) -> _Listed:
-    """The outcomes of listing an item; the last one states that something cannot be listed."""
+def _outcomes(listed_parts: Iterable[Listed | listing.NameRange]) -> Iterator[Outcome]:
+    """The outcomes of a listing; the last one states that something cannot be listed."""
     try:
-        for listed in list_item(item):
+        for listed in listed_parts:
             if isinstance(listed, listing.NameRange):
                 yield Outcome(tagged=[(_REST, listed)])
                 continue
@@ -63,27 +59,29 @@ def _outcomes(
         yield Outcome.refused(error)
 
 
-def _cut_rest(rest: listing.NameRange, fan_out: listing.FanOut) -> _Listed:
+def _list_root(root: ImageRoot) -> Iterator[Step]:
+    """Lists a root; of a bucket, the first names."""
+    if listing.lists_ranges(root):
+        return _outcomes(listing.list_first(root, BATCH_SIZE, listing.FAN_OUT))
+    if root.archive or uris.is_remote(root.uri):
+        return _outcomes(listing.list_root(root))
+    return list_folders(root)
+
+
+def _list_group(group: RangeGroup, list_ranges: Callable[..., Any]) -> Iterator[Outcome]:
+    return _outcomes(list_ranges(group, BATCH_SIZE, listing.FAN_OUT))
+
+
+def _cut_rest(rest: listing.NameRange) -> Iterator[Outcome]:
     """Cuts the rest of a range into groups of ranges, one group for each worker."""
     try:
-        ranges = list(listing.cut(rest, fan_out))
+        ranges = list(listing.cut(rest, listing.FAN_OUT))
     except errors.ListingError as error:
         yield Outcome.refused(error)
         return
-    groups = -(-len(ranges) // fan_out.threads)
+    groups = -(-len(ranges) // listing.FAN_OUT.threads)
     # Neighbours go into different groups: where one is long, the next one often is as well.
     yield Outcome([RangeGroup(ranges[group::groups]) for group in range(groups)])
-
-
-_KINDS = ("Archive", "Bucket", "Folder", "RemoteFolder")
-
-
-def _kind_of(root: ImageRoot) -> str:
-    if root.archive:
-        return "Archive"
-    if listing.lists_ranges(root):
-        return "Bucket"
-    return "RemoteFolder" if uris.is_remote(root.uri) else "Folder"
 
 
 @dataclass(kw_only=True)
@@ -92,25 +90,24 @@ class ListImages(beam.PTransform):
 
     Attributes:
       roots: folders and archives, and which of their files are listed; None to take them from a PCollection.
-      fan_out: how the listing of a bucket is parallelized.
       raises: raise what cannot be listed; False where `plan_shards` collects it from the tallies.
 
     Returns (tagged): "images", `ImageBatch`es; "dead_letters", `DeadLetterBatch`es; "tally", `Tally`s.
     """
 
     roots: tuple[ImageRoot, ...] | None = None
-    fan_out: listing.FanOut = listing.FAN_OUT
     raises: bool = True
 
     def expand(self, start: Any) -> _Outputs:
-        listed: list[_Outputs] = []
-        for kind, roots in self._by_kind(start):
-            if kind == "Bucket":
-                listed += self._list_buckets(roots)
-            else:
-                in_one_go = partial(_outcomes, list_item=listing.list_root)
-                work = list_folders if kind == "Folder" else in_one_go
-                listed.append(self._listed(roots, f"List{kind}", work))
+        if self.roots is None:
+            roots, buckets = start | "SpreadRoots" >> beam.Reshuffle(), True
+        else:
+            archives = any(root.archive for root in self.roots)
+            roots = start | "Roots" >> beam.Create(self.roots, reshuffle=archives)
+            buckets = any(map(listing.lists_ranges, self.roots))
+        listed = [self._listed(roots, "ListRoots", _list_root)]
+        if buckets:
+            listed += self._list_rest(listed[0][_REST])
         merged = {}
         for tag in (IMAGES, DEAD_LETTERS, TALLY):
             parts = [outputs[tag] for outputs in listed if tag in outputs]
@@ -118,41 +115,23 @@ class ListImages(beam.PTransform):
             merged[tag] = parts[0] if flat else parts | f"All{tag.title()}" >> beam.Flatten()
         return merged
 
-    def _by_kind(self, start: Any) -> Iterator[tuple[str, beam.PCollection[ImageRoot]]]:
-        if self.roots is None:
-            tagged = start | "Kinds" >> beam.FlatMap(
-                lambda root: [TaggedOutput(_kind_of(root), root)]
-            ).with_outputs(*_KINDS)
-            for kind in _KINDS:
-                yield kind, tagged[kind] | f"Spread{kind}s" >> beam.Reshuffle()
-            return
-        by_kind: dict[str, list[ImageRoot]] = defaultdict(list)
-        for root in self.roots:
-            by_kind[_kind_of(root)].append(root)
-        for kind, roots in by_kind.items():
-            yield kind, start | f"{kind}s" >> beam.Create(roots, reshuffle=kind == "Archive")
-
-    def _list_buckets(self, roots: beam.PCollection[ImageRoot]) -> list[_Outputs]:
-        """Lists the first names, then ranges of the rest, then ranges of long ranges."""
-
-        def list_each(items: Any, label: str, list_items: Callable[..., Any]) -> _Outputs:
-            list_item = partial(list_items, batch_size=BATCH_SIZE, fan_out=self.fan_out)
-            return self._listed(items, label, partial(_outcomes, list_item=list_item), _REST)
-
-        listed = [list_each(roots, "ListFirst", listing.list_first)]
-        cut = partial(_cut_rest, fan_out=self.fan_out)
-        for cut_label, label, list_items in (
-            ("CutRest", "ListRanges", listing.list_ranges),
-            ("CutLongRanges", "ListLongRanges", listing.list_all),
+    def _list_rest(self, rest: beam.PCollection[listing.NameRange]) -> list[_Outputs]:
+        """Lists ranges of the rest of buckets, then ranges of long ranges."""
+        listed: list[_Outputs] = []
+        for label, list_ranges in (
+            ("Ranges", listing.list_ranges),
+            ("LongRanges", listing.list_all),
         ):
-            cut_rest = cut_label >> stage(cut, RangeGroup, TALLY, raises=self.raises)
-            pieces = listed[-1][_REST] | cut_rest
-            groups = pieces["main"] | f"{cut_label}Spread" >> beam.Reshuffle()
-            listed += [{TALLY: pieces[TALLY]}, list_each(groups, label, list_items)]
+            pieces = rest | f"Cut{label}" >> stage(_cut_rest, RangeGroup, TALLY, raises=self.raises)
+            groups = pieces["main"] | f"Spread{label}" >> beam.Reshuffle()
+            work = partial(_list_group, list_ranges=list_ranges)
+            ranges = self._listed(groups, f"List{label}", work)
+            listed += [{TALLY: pieces[TALLY]}, ranges]
+            rest = ranges[_REST]
         return listed
 
-    def _listed(self, items: beam.PCollection, label: str, work: Work, *tags: str) -> _Outputs:
-        tags = (DEAD_LETTERS, TALLY, *tags)
+    def _listed(self, items: beam.PCollection, label: str, work: Work) -> _Outputs:
+        tags = (DEAD_LETTERS, TALLY, _REST)
         list_item = stage(work, ImageBatch, *tags, main=IMAGES, raises=self.raises)
         listed = items | label >> list_item
         return {tag: listed[tag] for tag in (IMAGES, *tags)}

@@ -15,23 +15,21 @@ from functools import partial
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import AsIter, AsSingleton
+from apache_beam.pvalue import AsIter
 
 from beam_pipeline.core import errors
 from beam_pipeline.core.dataset import duplicates, names
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.tally import Totals, without_totals
 from beam_pipeline.core.images.header import NO_DIGEST
 from beam_pipeline.core.packing import DeadLetterBatch, SampleBatch
 from beam_pipeline.core.records import record_format, shard_writer
 from beam_pipeline.core.records.sharding import ShardDivision, ShardInfo
 from beam_pipeline.storage import files
-from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, Step, Sum, stage
+from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, Step, stage
 from beam_pipeline.transforms.output import CommittedDataset
 from beam_pipeline.transforms.planning import AssignShards, every_shard, find_duplicates
 from beam_pipeline.work import job, outcome, output_folder
 from beam_pipeline.work.finishing import DatasetFinisher, Reports
-from beam_pipeline.work.writer_process import FEW_BYTES, FEW_SAMPLES, are_running
 from beam_pipeline.work.writing import ShardTask, WriteRequest, reported
 
 SHARDS, IMAGES = "shards", "images"
@@ -39,23 +37,14 @@ SHARDS, IMAGES = "shards", "images"
 
 def _shard_task(shard: Group, plan: Plan, request: WriteRequest) -> Iterator[Step]:
     number, batches = shard
-    samples = plan.tally.samples.total()
-    task = ShardTask(
+    yield ShardTask(
         request=replace(request, encoding=request.encoding.with_features(plan.features)),
         spec=plan.shard_plan.spec(number),
         batches=job.unspill_all(batches),
         class_ids=plan.class_ids,
         record_format=plan.shard_plan.record_format,
-        ranges=duplicates.range_count(samples),
+        ranges=duplicates.range_count(plan.tally.samples.total()),
     )
-    few = samples <= FEW_SAMPLES and plan.tally.sample_bytes.total() <= FEW_BYTES
-    if are_running() or not few or request.encoding.options.decodes:
-        yield task
-        return
-    try:  # few images that are not decoded are written sooner than a process starts
-        yield task.run()
-    except (errors.ConversionError, OSError) as error:
-        yield _not_written(error, request)
 
 
 def _not_written(error: Exception, request: WriteRequest) -> outcome.Outcome:
@@ -139,8 +128,6 @@ def _encode_group(group: Group, plan: Plan, request: WriteRequest) -> Iterator[o
         dead_letters=dead_letters,
         tagged=[(IMAGES, figures), *((outcome.COMPARED, part) for part in compared)],
         counters={
-            outcome.SAMPLES_DONE: len(refs),
-            outcome.BYTES_DONE: sum(ref.size for ref in refs),
             outcome.EXAMPLES_WRITTEN: len(images),
             outcome.DEAD_LETTERS: len(dead_letters),
         },
@@ -171,55 +158,35 @@ def _write_records(
     yield outcome.Outcome([info], counters={outcome.SHARDS_WRITTEN: 1})
 
 
-@dataclass(kw_only=True)
-class WriteRecords(beam.PTransform):
+def write_records(
+    samples: beam.PCollection[SampleBatch], plan: beam.PCollection[Plan], request: WriteRequest
+) -> dict[str, beam.PCollection]:
     """Encodes samples in parallel, shuffles the records, and writes each shard from its own.
 
-    Attributes:
+    Args:
+      samples: the samples.
       plan: PCollection of the one `Plan`.
       request: how shards are written; none is kept.
 
-    Returns: {"shards": a `ShardInfo` for each shard, "dead_letters": `DeadLetterBatch`es, "refusals": the
-      reasons why shards were not written, "images": `ImageFigures`, "compared": the images as
-      `find_duplicates` takes them}.
+    Returns: what `write_shards` does, without "changes"; and "images", `ImageFigures`.
     """
-
-    plan: beam.PCollection[Plan]
-    request: WriteRequest
-
-    def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
-        plan, request = self.plan, self.request
-        encoding, writing = (partial(f, request=request) for f in (_encode_group, _write_records))
-        tags = (outcome.DEAD_LETTERS, IMAGES, outcome.COMPARED)
-        encoded = (
-            samples
-            | "Group" >> stage(Divide(partial(_groups, request=request)), PARTS, side=plan)
-            | "GroupByHash" >> beam.GroupByKey()
-            | "EncodeGroup" >> stage(encoding, _NUMBERED, *tags, main="records", side=plan)
-        )
-        every = beam.FlatMap(every_shard, _NO_RECORD).with_output_types(_NUMBERED)
-        written = (
-            (encoded["records"], plan | "EveryShard" >> every)
-            | beam.Flatten()
-            | "GroupByShard" >> beam.GroupByKey()
-            | "WriteShard" >> stage(writing, ShardInfo, outcome.REFUSALS, main=SHARDS, side=plan)
-        )
-        return {
-            SHARDS: written[SHARDS],
-            outcome.REFUSALS: written[outcome.REFUSALS],
-            **{tag: encoded[tag] for tag in tags},
-        }
-
-
-def sum_totals(reports: Mapping[str, beam.PCollection]) -> beam.PCollection[Totals]:
-    """Sums ShardInfos, DeadLetterBatches and ImageFigures, each a PCollection by its name.
-
-    Returns a PCollection of the one `Totals`, or of none if nothing was reported.
-    """
-    of_one = beam.Map(lambda report: Totals.of([report])).with_output_types(Totals)
-    totals = (report | f"Totals of {name}" >> of_one for name, report in reports.items())
-    total = beam.CombineGlobally(Sum(Totals, Totals.add)).without_defaults()
-    return tuple(totals) | "AllTotals" >> beam.Flatten() | "SumTotals" >> total
+    encoding, writing = (partial(f, request=request) for f in (_encode_group, _write_records))
+    tags = (outcome.DEAD_LETTERS, IMAGES, outcome.COMPARED)
+    encoded = (
+        samples
+        | "Group" >> stage(Divide(partial(_groups, request=request)), PARTS, side=plan)
+        | "GroupByHash" >> beam.GroupByKey()
+        | "EncodeGroup" >> stage(encoding, _NUMBERED, *tags, main="records", side=plan)
+    )
+    every = beam.FlatMap(every_shard, _NO_RECORD).with_output_types(_NUMBERED)
+    written = (
+        (encoded["records"], plan | "EveryShard" >> every)
+        | beam.Flatten()
+        | "GroupByShard" >> beam.GroupByKey()
+        | "WriteShard" >> stage(writing, ShardInfo, outcome.REFUSALS, main=SHARDS, side=plan)
+    )
+    kinds = {SHARDS: written, outcome.REFUSALS: written, **dict.fromkeys(tags, encoded)}
+    return {tag: outputs[tag] for tag, outputs in kinds.items()}
 
 
 def _finish(plan: Plan, finisher: DatasetFinisher, **given: Any) -> Iterator[CommittedDataset]:
@@ -239,8 +206,6 @@ def finish_dataset(
 ) -> beam.PTransform:
     """Ends a run: checks the accounting, writes dead letters, labels and, last, the manifest.
 
-    On several machines, the engine sums up what the shards report, so that one worker can hold it.
-
     Args:
       finisher: writes the files.
       reports: PCollections by the names of the fields of `Reports`: shards, dead_letters and refusals;
@@ -249,14 +214,7 @@ def finish_dataset(
 
     Returns: the one `CommittedDataset` of a `Plan`; none if the data set is not complete.
     """
-    given, sides = dict(reports), dict[str, Any]()
-    if finisher.request.failures.retries:  # on one machine, each further step costs 20 ms
-        summed = {k: given[k] for k in (SHARDS, outcome.DEAD_LETTERS, IMAGES) if k in given}
-        sides["totals"] = AsSingleton(sum_totals(summed), default_value=Totals())
-        bounded = beam.Map(without_totals).with_output_types(ShardInfo)
-        given[SHARDS] = given[SHARDS] | "WithoutTotals" >> bounded
-        given.pop(IMAGES, None)
-    sides |= {name: AsIter(report) for name, report in given.items()}
+    sides = {name: AsIter(report) for name, report in reports.items()}
     return beam.FlatMap(_finish, finisher, **sides).with_output_types(CommittedDataset)
 
 
@@ -291,7 +249,7 @@ class WriteDataset(beam.PTransform):
     def expand(self, samples: beam.PCollection[SampleBatch]) -> Written:
         plan, request = self.plan, self.finisher.request
         if self.by_records:
-            written = samples | "WriteRecords" >> WriteRecords(plan=plan, request=request)
+            written = write_records(samples, plan, request)
         else:
             assign = self.assign or AssignShards(plan=plan, encoding=request.encoding)
             shards = samples | "AssignShards" >> assign

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -31,7 +30,7 @@ from beam_pipeline.terminal import complain, say
 from beam_pipeline.work.receipts import read_receipt
 
 _SHOWN_CLASSES = 20
-_FEW = 5  # names in a message
+_FEW, _MANY = 5, 20  # names in a message
 _MOST_KEPT_BYTES = 256 << 20  # 256 MiB of examples to show
 _RECEIPTS_AT_ONCE = 16  # few, because one may list a million samples
 
@@ -109,22 +108,23 @@ def show_some(folder: str, num: int) -> None:
 
 
 def _check_class(source: sources.Source, name: str) -> None:
-    """Raises UsageError if a data set with a manifest lacks a class; names the most similar one."""
+    """Raises UsageError if a data set with a manifest lacks a class; names some."""
     classes = source.manifest.classes if source.manifest else ()
     names = [entry.name for entry in classes]
     if name and names and name not in (*names, *(str(entry.id) for entry in classes)):
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"it has {enumerated(names, _FEW)}"
-        raise UsageError(f"--class: {source.name} has no class {name!r}; {hint}")
+        raise UsageError(
+            f"--class: {source.name} has no class {name!r}; it has {enumerated(names, _FEW)}"
+        )
 
 
 def _check_features(known: Set[str], selection: select.Selection) -> None:
-    """Raises UsageError if a feature of the conditions does not occur, and any is known; names a similar one."""
+    """Raises UsageError if a feature of the conditions does not occur, and any is known; names all."""
     for condition in selection.conditions:
         if known and condition.feature not in known:
-            close = difflib.get_close_matches(condition.feature, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise UsageError(f"--where: no example has the feature {condition.feature!r}{hint}")
+            raise UsageError(
+                f"--where: no example has the feature {condition.feature!r}; they have "
+                f"{enumerated(sorted(known), _MANY)}"
+            )
 
 
 def _print(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import stat
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ def _checked_shards(folder: str, manifest: Manifest) -> Iterator[_CheckedShard]:
             except OSError as error:
                 faults, info = [f"{uri}: cannot be read: {error.strerror or error}"], None
             if faults and not uris.is_remote(folder):
-                faults[0] += _sharing(folder, entry.path)
+                faults[0] += _sharing(uri)
             # --shuffle=records wrote a folder without any receipt, or they were removed.
             of_receipt = _receipt_faults(folder, entry, manifest) if receipts else ()
             yield _CheckedShard(entry, faults, info, of_receipt)
@@ -92,26 +92,14 @@ def _receipt_faults(folder: str, entry: ShardEntry, manifest: Manifest) -> Seque
     return [f"{uri} is missing, and --resume and repair need it: convert again with --overwrite"]
 
 
-def _sharing(folder: str, shard: str) -> str:
-    """Names the neighbouring data sets that share a shard's file, a hard link made by --reuse."""
-    try:
-        status = os.stat(os.path.join(folder, shard))
-        if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
-            return ""
-        above = os.path.dirname(folder)
-        sets = [entry.path for entry in os.scandir(above) if entry.is_dir(follow_symlinks=False)]
-        sharing = [
-            path
-            for path in sorted(sets)
-            if not os.path.samefile(path, folder)
-            and any(entry.inode() == status.st_ino for entry in os.scandir(path))
-        ]
-    except OSError:
-        return ""
-    places = " and ".join(sharing) or f"a folder outside {above}"
-    share = "share" if len(sharing) > 1 else "shares"
-    remedy = " and ".join(f"`beam-tfrecord repair {path}`" for path in sharing) or "find -samefile"
-    return f"; {places} {share} the damaged file, a hard link of --reuse: {remedy}"
+def _sharing(uri: str) -> str:
+    """Tells of a shard of this machine that other data sets may share, and how to find them."""
+    with contextlib.suppress(OSError):
+        if os.path.isfile(uri) and os.stat(uri).st_nlink > 1:
+            above = os.path.dirname(os.path.dirname(uri))
+            find = shlex.join(["find", above, "-samefile", uri])
+            return f"; the file is a hard link of --reuse: repair each data set in which `{find}` finds it"
+    return ""
 
 
 def _manifest_faults(folder: str, manifest: Manifest) -> Iterator[str]:

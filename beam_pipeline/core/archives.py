@@ -165,32 +165,19 @@ def content(member: Member, data: bytes, size: int) -> bytes:
 def _unzipped(member: Member, data: bytes, size: int) -> bytes:
     if data[:4] != b"PK\3\4" or len(data) < ZIP_HEADER.size:
         raise ChangedFileError(_ELSEWHERE)
-    _, _, flags, method, _, _, _, _, _, name, extra = ZIP_HEADER.unpack_from(data)
-    if method != (DEFLATED if member.deflated else STORED) or flags & ENCRYPTED:
-        raise _damaged("its own header has another compression than the archive's directory")
+    *_, name, extra = ZIP_HEADER.unpack_from(data)
     start = ZIP_HEADER.size + name + extra
     packed = data[start : start + member.packed]
-    if len(packed) != member.packed:
-        raise _damaged(f"{len(packed)} bytes of it are there, expected {member.packed}")
-    inflated = packed
-    if member.deflated:
+    with contextlib.suppress(zlib.error):
         inflater = zlib.decompressobj(_RAW_DEFLATE)
-        try:
-            inflated = inflater.decompress(packed, size + 1)
-        except zlib.error as error:
-            raise _damaged(f"it cannot be inflated: {error}") from error
-        if len(inflated) <= size and not inflater.eof:
-            raise _damaged("its compressed data ends too early")
-    if len(inflated) != size:
-        more = "more than " if len(inflated) > size else f"{len(inflated)} bytes, expected "
-        raise _damaged(f"it has {more}the {size} that the archive's directory claims")
-    if zlib.crc32(inflated) != member.check:
-        raise _damaged("its CRC-32 is not the one in the archive's directory")
-    return inflated
-
-
-def _damaged(fault: str) -> OSError:
-    return OSError(errno.EBADMSG, f"damaged, or the archive has changed: {fault}")
+        inflated = inflater.decompress(packed, size + 1) if member.deflated else packed
+        if len(inflated) == size and zlib.crc32(inflated) == member.check:
+            return inflated
+    raise OSError(
+        errno.EBADMSG,
+        f"damaged, or the archive has changed: its content is not the {size} bytes with the CRC-32 "
+        f"{member.check:08x} that the archive's directory claims",
+    )
 
 
 def plain_name(name: str) -> tuple[str, str]:
@@ -344,25 +331,14 @@ def _kind_problem(info: tarfile.TarInfo) -> str:
 
 
 def _check_end(file: IO[bytes], offset: int) -> None:
-    """Raises ArchiveError if a tar does not end where its reader has stopped.
-
-    `tarfile` takes a damaged header for the end.
-    """
+    """Raises ArchiveError if a tar does not end where its reader has stopped, as at a damaged header."""
     file.seek(offset)
-    block = file.read(TAR_BLOCK)
-    if len(block) < TAR_BLOCK:
+    end = file.read(TAR_BLOCK + _LOOKED_BEHIND)
+    if len(end) < TAR_BLOCK or end.strip(b"\0"):
         raise ArchiveError(
-            f"it ends at byte {offset + len(block)} without the empty block that ends a tar, so it may "
-            "be cut short; copy it again, or pack it again"
-        )
-    if block.strip(b"\0"):
-        raise ArchiveError(
-            f"the header at byte {offset} is damaged, so what follows is unknown; copy it again"
-        )
-    if file.read(_LOOKED_BEHIND).strip(b"\0"):
-        raise ArchiveError(
-            f"something follows behind its end at byte {offset}, as where archives are joined with cat; "
-            "unpack it with tar --ignore-zeros, and pack it again"
+            f"at byte {offset} it does not end as a tar does, with empty blocks only: it is damaged, cut short, "
+            "or several that were joined with cat; copy it again, or unpack it with tar --ignore-zeros, and pack "
+            "it again"
         )
 
 
@@ -486,8 +462,6 @@ def _content_problem(info: zipfile.ZipInfo) -> str:
     if info.compress_type not in (STORED, DEFLATED):
         method = info.compress_type
         return f"compressed by method {method}, expected stored or deflated; pack it again (zip -0)"
-    if info.compress_type == STORED and info.compress_size != info.file_size:
-        return f"stored in {info.compress_size} bytes, but it claims to have {info.file_size}"
     if info.file_size > _MOST_INFLATED * info.compress_size + _LEAST_DEFLATED:
         return f"{info.compress_size} compressed bytes cannot be {info.file_size}, as it claims"
     return ""

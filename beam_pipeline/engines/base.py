@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import JobServerOptions, PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner
 
 from beam_pipeline import beam_patches
@@ -71,7 +71,7 @@ class Engine:
 
     def interrupt(self) -> str:
         """Handles Ctrl-C and returns a message about what remains."""
-        return "interrupted; no manifest was written"
+        return "interrupted"
 
     def prepare(self, config: ConvertConfig) -> None:
         """Sets options that were not given, and checks the job before it starts.
@@ -120,14 +120,6 @@ class CachedOptions(PipelineOptions):
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != _VIEWS}
-
-
-def port_advice(options: PipelineOptions, fault: str) -> str:
-    """What to do about a job server that did not start, if a port was given; else empty."""
-    port = options.view_as(JobServerOptions).job_port
-    if not port or "failed to start up" not in fault:
-        return ""
-    return f"--job_port={port} may be taken; leave the option out, and a free port is found"
 
 
 _NAME_DIGITS = 8

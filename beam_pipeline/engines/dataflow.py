@@ -12,8 +12,8 @@ import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from operator import sub
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from apache_beam.metrics.metric import MetricsFilter
@@ -27,7 +27,6 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner, DataflowRuntimeException
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
-from packaging.requirements import Requirement
 
 import beam_pipeline
 from beam_pipeline.beam_patches import applied, silent_submission
@@ -36,7 +35,7 @@ from beam_pipeline.core import errors, uris
 from beam_pipeline.core.dataset.estimate import workers_for
 from beam_pipeline.engines.base import Build, Engine, empty_pipeline, job_name
 from beam_pipeline.storage.buckets import TRANSIENT_STATUS
-from beam_pipeline.terminal import Display, display, say
+from beam_pipeline.terminal import Display, say
 from beam_pipeline.work import outcome
 from beam_pipeline.work.job import Counts
 
@@ -45,6 +44,16 @@ HARNESS_THREADS = 2
 """Shards that a worker process writes at the same time; a worker has one process per vCPU."""
 
 STAGING_FOLDER = ".beam-tfrecord-staging"
+
+_NEEDED = {
+    "project": "neither the credentials nor GOOGLE_CLOUD_PROJECT name a project of Google Cloud: give "
+    "--project=PROJECT_ID",
+    "region": "neither CLOUDSDK_COMPUTE_REGION nor gcloud's configuration names a region: give --region, best "
+    "that of the buckets, such as --region=us-central1",
+    "temp_location": "--output leaves no place beside the data set for Dataflow's own files: give "
+    "--temp_location=gs://BUCKET/FOLDER",
+}
+"""Option that a job cannot do without -> the message if it is neither given nor known."""
 
 
 class DataflowEngine(Engine):
@@ -119,8 +128,9 @@ class DataflowEngine(Engine):
             try:
                 result = pipeline.run()
             except Exception as error:  # what Google's and Beam's clients raise lacks a common base
-                reason = f"the job could not be submitted to Dataflow: {error}{_advice(error)}"
-                ids = (errors.OUTAGE,) if _status(error) in TRANSIENT_STATUS else ()
+                status = getattr(error, "status_code", None) or getattr(error, "code", None)
+                reason = f"the job could not be submitted to Dataflow: {error}\n{_ADVICE}"
+                ids = (errors.OUTAGE,) if status in TRANSIENT_STATUS else ()
                 raise errors.JobError(reason, ids) from error
         if google.template_location:  # a Flex Template's launcher submits what is written there
             say(f"Wrote the job to {google.template_location}")
@@ -138,10 +148,15 @@ def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
       UsageError: a good default is missing; the message names the option to give.
     """
     google = options.view_as(GoogleCloudOptions)
-    google.project = google.project or _project(authorized=not google.no_auth)
-    google.region = google.region or _region()
+    if not google.project and not google.no_auth:
+        from beam_pipeline.storage.google import default_credentials  # imports Google's client
+
+        google.project = default_credentials()[1]
+    google.region = google.region or DataflowRunner().get_default_gcp_region()
     google.temp_location = google.temp_location or google.staging_location or _staging(config)
     google.staging_location = google.staging_location or google.temp_location
+    if missing := [text for name, text in _NEEDED.items() if not getattr(google, name)]:
+        raise errors.UsageError(f"--runner=DataflowRunner: {'; '.join(missing)}")
     for name in ("temp_location", "staging_location"):
         folder = getattr(google, name)
         if f"{folder}/".startswith(f"{config.output.rstrip('/')}/"):
@@ -151,31 +166,16 @@ def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
             )
     google.job_name = google.job_name or job_name(config)
     workers = options.view_as(WorkerOptions)
-    _set_machine_type(options, workers)
     debug = options.view_as(DebugOptions)
+    services = (*(google.dataflow_service_options or []), *(debug.experiments or []))
+    if not any(service.startswith("enable_prime") for service in services):
+        workers.machine_type = workers.machine_type or MACHINE_TYPE  # Prime chooses itself
     threads = debug.number_of_worker_harness_threads or HARNESS_THREADS
     debug.number_of_worker_harness_threads = threads
     _set_workers(workers, threads, config)
     setup = options.view_as(SetupOptions)
     if setup.save_main_session is None:
         setup.save_main_session = False
-
-
-def _set_machine_type(options: PipelineOptions, workers: WorkerOptions) -> None:
-    """Sets a machine type, except on Dataflow Prime, which chooses by what the job needs.
-
-    Raises:
-      UsageError: Prime and a machine type are both given.
-    """
-    services = options.view_as(GoogleCloudOptions).dataflow_service_options or []
-    experiments = options.view_as(DebugOptions).experiments or []
-    if not any(e.partition("=")[0] == "enable_prime" for e in (*services, *experiments)):
-        workers.machine_type = workers.machine_type or MACHINE_TYPE
-    elif workers.machine_type:
-        raise errors.UsageError(
-            f"--machine_type={workers.machine_type}: Dataflow Prime (enable_prime) chooses machines "
-            "itself and refuses a type; leave one of the two out"
-        )
 
 
 def _set_workers(workers: WorkerOptions, threads: int, config: ConvertConfig) -> None:
@@ -208,38 +208,11 @@ def private_addresses_note(options: PipelineOptions) -> str:
     )
 
 
-def _project(*, authorized: bool) -> str:
-    from beam_pipeline.storage.google import default_credentials  # imports Google's client
-
-    project = default_credentials()[1] if authorized else None
-    if project:
-        return project
-    raise errors.UsageError(
-        "--runner=DataflowRunner runs in a project of Google Cloud, and neither the credentials "
-        "nor GOOGLE_CLOUD_PROJECT name one: give --project=PROJECT_ID"
-    )
-
-
-def _region() -> str:
-    region: str | None = DataflowRunner().get_default_gcp_region()
-    if region:
-        return region
-    raise errors.UsageError(
-        "--runner=DataflowRunner runs in a region, and neither CLOUDSDK_COMPUTE_REGION nor "
-        "gcloud's configuration names one: give --region, best that of the buckets, such as "
-        "--region=us-central1"
-    )
-
-
 def _staging(config: ConvertConfig) -> str:
-    """Returns a folder beside the data set, in the same bucket."""
+    """A folder beside the data set, in the same bucket; empty if the bucket has no place for one."""
     bucket, _, folder = config.output.removeprefix("gs://").partition("/")
-    if config.output.startswith("gs://") and folder.strip("/"):
-        return f"gs://{bucket}/{STAGING_FOLDER}"
-    raise errors.UsageError(
-        f"--runner=DataflowRunner keeps its own files in a bucket, and --output {config.output} "
-        "leaves no place there beside the data set: give --temp_location=gs://BUCKET/FOLDER"
-    )
+    is_below = config.output.startswith("gs://") and folder.strip("/")
+    return f"gs://{bucket}/{STAGING_FOLDER}" if is_below else ""
 
 
 @contextlib.contextmanager
@@ -258,31 +231,16 @@ def staged_package(options: PipelineOptions) -> Iterator[None]:
         yield
 
 
-def _status(error: Exception) -> int | None:
-    """The status of a Google service's answer; None for another error."""
-    return getattr(error, "status_code", None) or getattr(error, "code", None)
-
-
-def _advice(error: Exception) -> str:
-    """What to do about a Google service's answer, by its status; empty for most."""
-    status = _status(error)
-    advice = {
-        401: "Run `gcloud auth application-default login`",
-        403: "The account that submits needs roles/dataflow.developer in the project, and "
-        "roles/iam.serviceAccountUser on the account of the workers; the Dataflow API must be enabled",
-        404: "Check --project, --region and --temp_location",
-        429: "A quota is used up: the console lists quotas under IAM & Admin; try later, or with fewer "
-        "workers",
-    }
-    return f"\n{advice[status]}" if status in advice else ""
-
+_ADVICE = (
+    "Check --project, --region and --temp_location; that the account that submits has the roles of "
+    "docs/dataflow.md (`gcloud auth application-default login`); and the project's quotas"
+)
 
 ROUND_MS = 4000
 """The least time between two queries of the counters; Beam waits in steps of 5 seconds."""
 
 _PLANNED = (outcome.SAMPLES_PLANNED, outcome.BYTES_PLANNED)
 _BEGUN = (outcome.SAMPLES_DONE, outcome.BYTES_DONE)
-_DONE = (outcome.IMAGES_LISTED, *_BEGUN)
 _BEAM = "apache_beam.runners.dataflow.dataflow_runner"
 _STATE = re.compile(r"is in state JOB_STATE_(\w+)")
 _MESSAGE = re.compile(r"JOB_MESSAGE_(\w+): (.*)", re.DOTALL)
@@ -321,15 +279,16 @@ def follow(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> 
       JobError: the job failed or was cancelled, with the service's message, or it cannot be
         followed.
     """
-    show = display()
-    counts = _Increments(show)
-    state = PipelineState.UNKNOWN
-    with contextlib.closing(show), _JobLog(show):
+    state, planned = PipelineState.UNKNOWN, Counts()
+    with contextlib.closing(Display()) as show, _messages_shown(show):
         try:
             # All requests come from this thread: the client of older Beam versions is not thread-safe.
             while not PipelineState.is_terminal(state):
                 state = result.wait_until_finish(ROUND_MS)
-                counts.update(_query(result))
+                done, total = _counts(result)
+                if total.samples and not planned.samples:
+                    show.report(planned := total)
+                show.update(done)
         except DataflowRuntimeException as error:
             raise errors.JobError(_end(result, runner, job)) from error
         except Exception as error:  # what Google's and Beam's clients raise lacks a common base
@@ -348,84 +307,58 @@ def _end(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> st
     return f"job {job.id} ended as {state}, with the message:\n{message.strip()}\nAll that it logged: {job.url}"
 
 
-class _JobLog(logging.Handler):
-    """Shows each state, warning and error of a job once, on one line, while the block runs.
+@contextlib.contextmanager
+def _messages_shown(show: Display) -> Iterator[None]:
+    """While the block runs, shows each state, warning and error of a job once, on one line.
 
     Beam fetches the job's messages, again with each wait, and logs them. The last state is not shown, because
     the result follows.
     """
+    shown = set[str]()
 
-    def __init__(self, show: Display) -> None:
-        super().__init__(logging.INFO)
-        self._show = show
-        self._state = ""
-        self._shown: set[str] = set()
-
-    def __enter__(self) -> None:
-        self._logger = logging.getLogger(_BEAM)
-        self._before = (self._logger.level, self._logger.propagate)
-        self._logger.setLevel(logging.INFO)
-        self._logger.propagate = False
-        self._logger.addHandler(self)
-
-    def __exit__(self, *_: object) -> None:
-        self._logger.removeHandler(self)
-        self._logger.setLevel(self._before[0])
-        self._logger.propagate = self._before[1]
-
-    def emit(self, record: logging.LogRecord) -> None:
+    def show_once(record: logging.LogRecord) -> bool:
         text = record.getMessage()
-        if state := _STATE.search(text):
-            if state[1] != self._state and not PipelineState.is_terminal(state[1]):
-                self._show.note(f"Dataflow: {state[1].lower().replace('_', ' ')}")
-            self._state = state[1]
-            return
-        message = _MESSAGE.search(text)
-        if message and record.levelno >= logging.WARNING and text not in self._shown:
-            self._shown.add(text)
+        state, message = _STATE.search(text), _MESSAGE.search(text)
+        line = ""
+        if state and not PipelineState.is_terminal(state[1]):
+            line = state[1].lower().replace("_", " ")
+        elif message and record.levelno >= logging.WARNING:
             # The last line of a traceback is the error; the job's log has the whole traceback.
             error = message[2].strip().splitlines()[-1:]
-            self._show.note(f"Dataflow: {message[1].lower()}: {''.join(error)}")
+            line = f"{message[1].lower()}: {''.join(error)}"
+        if line and text not in shown:
+            shown.add(text)
+            show.note(f"Dataflow: {line}")
+        return False
+
+    logger = logging.getLogger(_BEAM)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addFilter(show_once)
+    try:
+        yield
+    finally:
+        logger.removeFilter(show_once)
+        logger.setLevel(level)
 
 
-class _Increments:
-    """Shows the workers' counters as increments since the last query."""
-
-    def __init__(self, show: Display) -> None:
-        self._show = show
-        self._total, self._before = Counts(), Counts()
-
-    def update(self, values: Mapping[str, int]) -> None:
-        """Shows new values: counter -> value so far."""
-        samples, size = (values.get(name, 0) for name in _PLANNED)
-        if samples and not self._total.samples:
-            self._total = Counts(samples=samples, image_bytes=size, is_total=True)
-            self._show.report(self._total)
-        now = Counts._make(
-            (*map(max, self._before, (values.get(name, 0) for name in _DONE)), False)
-        )
-        if now != self._before:
-            self._show.report(Counts._make(map(sub, now, self._before)))
-            self._before = now
-
-
-def _query(result: PipelineResult) -> Mapping[str, int]:
-    """Returns counter -> value so far; empty if the service does not answer."""
+def _counts(result: PipelineResult) -> tuple[Counts, Counts]:
+    """The counts so far, and the totals, by the workers' counters; zeros if the service does not answer."""
     try:
         metrics = result.metrics().query(MetricsFilter().with_namespace(outcome.COUNTERS))
     except Exception:  # counts are only shown, and the next ones include these
-        return {}
-    totals: dict[str, int] = {}
+        return Counts(), Counts()
+    values = Counter[str]()
     for counter in metrics["counters"]:
         name = counter.key.metric.name
         # "Attempted" counts retried work twice, and shards that are being written.
         begun = name in _BEGUN or counter.committed is None
-        value = counter.attempted if begun else counter.committed
-        totals[name] = totals.get(name, 0) + int(value or 0)
-    for name, planned in zip(_BEGUN, _PLANNED, strict=True):
-        if name in totals and totals.get(planned):
-            totals[name] = min(totals[name], totals[planned])
-    return totals
+        values[name] += int((counter.attempted if begun else counter.committed) or 0)
+    listed, samples, size = (values[name] for name in (outcome.IMAGES_LISTED, *_BEGUN))
+    done = Counts(listed, samples, size)
+    samples, size = (values[name] for name in _PLANNED)
+    total = Counts(listed, samples, size, is_total=True)
+    return Counts._make(map(min, done, total)) if total.samples else done, total
 
 
 DISTRIBUTION = "beam-tfrecord"
@@ -478,15 +411,9 @@ def requirements() -> list[str]:
             f"{os.path.dirname(beam_pipeline.__path__[0])} is only on Python's path. Install it "
             "with pip install '.[gcp]'"
         ) from error
-    needed = []
-    for requirement in map(Requirement, declared):
-        marker = requirement.marker
-        if requirement.name != _BEAM_PACKAGE and (
-            not marker or marker.evaluate({"extra": _WORKER_EXTRA})
-        ):
-            requirement.marker = None
-            needed.append(str(requirement))
-    return needed
+    parts = (requirement.partition(";") for requirement in declared)
+    needed = [(name.strip(), marker) for name, _, marker in parts if _BEAM_PACKAGE not in name]
+    return [name for name, marker in needed if not marker or _WORKER_EXTRA in marker]
 
 
 def _modules() -> Iterator[tuple[str, bytes]]:

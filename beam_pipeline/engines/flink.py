@@ -3,8 +3,8 @@
 `--runner=FlinkRunner` runs Flink inside Beam's job server, with workers in this process, which
 report progress. `--flink_master=HOST:PORT` sends the job to a cluster, after asking it for its
 version, its slots and its jobs. Its workers report nothing while the job runs; Flink's own web
-pages show the progress. A job there continues when this program is killed, so each job carries its
-output folder, so that the next start finds it.
+pages show the progress. A job there continues when this program is killed. Its name depends on the output
+folder, so the next start finds it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from apache_beam.options.pipeline_options import (
     FlinkRunnerOptions,
+    GoogleCloudOptions,
     JobServerOptions,
     PipelineOptions,
     PortableOptions,
@@ -30,7 +31,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineState
 from beam_pipeline import beam_patches, terminal
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core import errors
-from beam_pipeline.engines.base import Build, CachedOptions, Engine, job_name, port_advice
+from beam_pipeline.engines.base import Build, CachedOptions, Engine, job_name
 
 RUNNER = "FlinkRunner"
 WORKER_POOL_PORT = 50_000
@@ -38,20 +39,15 @@ _INSIDE = "[local]"
 _TESTED_VERSION = "1.19"
 _ANSWER_SECONDS = 10
 _POLL_SECONDS = 0.5
-_OUTPUT_KEY = "beamTfrecordOutput"  # the Java runner's name for --beam_tfrecord_output
 _ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
 
 
 class FlinkBatchOptions(PipelineOptions):
-    """Options that Beam's Python code does not know.
-
-    The first belongs to the Java runner. Flink shows the second beside a job, like all options.
-    """
+    """An option of the Java runner that Beam's Python code does not know."""
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--execution_mode_for_batch")
-        parser.add_argument("--beam_tfrecord_output", help=argparse.SUPPRESS)
 
 
 class FlinkEngine(Engine):
@@ -70,7 +66,6 @@ class FlinkEngine(Engine):
         if not wait:
             self.failures = errors.DEFAULT_POLICY
         self._argv = argv
-        self._output = ""
 
     def prepare(self, config: ConvertConfig) -> None:
         """See `Engine`; asks the cluster for its version, slots and jobs.
@@ -83,19 +78,18 @@ class FlinkEngine(Engine):
                 "--writers is for processes of this machine, which end with this command; leave it out "
                 "with --no_wait"
             )
-        self._output = config.output
-        of_job = {"--job_name": job_name(config), "--beam_tfrecord_output": config.output}
-        self.options = CachedOptions(with_defaults(self._argv, of_job))
+        self.options = CachedOptions(with_defaults(self._argv, job_name(config)))
         for job in self._jobs():
             raise errors.AnotherJobError(
                 f"job {job.id} is still running at {job.url}, and writes to {config.output}. Wait for its "
                 f"end, or cancel it: curl -X PATCH {job.url}. Then --resume continues from its shards"
             )
 
-    def _jobs(self) -> list[FlinkJob]:
-        """The jobs on the cluster that write to this output folder and have not ended."""
-        master = _master(self.options)
-        return [] if not master else [job for job in jobs_of(master, self._output) if job.active]
+    def _jobs(self, *, ended: bool = False) -> list[FlinkJob]:
+        """The jobs of this name on the cluster, the newest last; by default those that have not ended."""
+        master, name = _master(self.options), self.options.view_as(GoogleCloudOptions).job_name
+        jobs = jobs_of(master, name) if master else []
+        return [job for job in jobs if ended or job.active]
 
     def run(self, build: Build) -> None:
         """See `Engine`.
@@ -117,7 +111,7 @@ class FlinkEngine(Engine):
         while not jobs:
             if PipelineState.is_terminal(result.state):
                 super().wait_for(result)  # raises the reason if it failed
-                jobs = jobs_of(_master(self.options), self._output)[-1:]
+                jobs = self._jobs(ended=True)[-1:]
                 break
             time.sleep(_POLL_SECONDS)
             with contextlib.suppress(OSError, ValueError, LookupError):  # the next answer may come
@@ -138,46 +132,32 @@ class FlinkJob(NamedTuple):
 
     Attributes:
       id: its id, given by Flink.
-      master: URL of the JobManager's REST interface.
+      url: the job in Flink's REST interface. Its page has an address that is never shown whole.
       active: False if it has ended.
     """
 
     id: str
-    master: str
+    url: str
     active: bool
 
-    @property
-    def url(self) -> str:
-        """The job in Flink's REST interface. Its page has an address that is never shown whole."""
-        return f"{self.master}/jobs/{self.id}"
 
-
-def jobs_of(master: str, output: str) -> list[FlinkJob]:
-    """Returns the jobs of a cluster that write to an output folder, the newest last.
+def jobs_of(master: str, name: str) -> list[FlinkJob]:
+    """Returns the jobs of a name on a cluster, the newest last.
 
     Args:
       master: HOST:PORT of its JobManager's REST interface, or a URL.
-      output: the output folder.
+      name: the name.
 
     Raises:
       OSError: the cluster does not answer.
     """
-    url = _rest_url(master)
     jobs = sorted(_rest(master, "jobs/overview")["jobs"], key=lambda job: job["start-time"])
+    url = f"{_rest_url(master)}/jobs"
     return [
-        FlinkJob(job["jid"], url, active=job["state"] not in _ENDED)
+        FlinkJob(job["jid"], f"{url}/{job['jid']}", active=job["state"] not in _ENDED)
         for job in jobs
-        if _output_of(master, job["jid"]) == output
+        if job["name"] == name
     ]
-
-
-def _output_of(master: str, job_id: str) -> str:
-    """The output folder of a job; empty if it is not ours."""
-    try:
-        config = _rest(master, f"jobs/{job_id}/config")["execution-config"]
-        return str(config["user-config"].get(_OUTPUT_KEY, ""))
-    except (OSError, LookupError, AttributeError):  # Flink has forgotten it, or it lacks options
-        return ""
 
 
 def _master(options: PipelineOptions) -> str:
@@ -202,12 +182,12 @@ class Cluster(NamedTuple):
     slots: int
 
 
-def with_defaults(argv: Sequence[str], of_job: Mapping[str, str] = {}) -> list[str]:
+def with_defaults(argv: Sequence[str], name: str = "") -> list[str]:
     """Returns Beam's options, with defaults for a job on Flink.
 
     Args:
       argv: Beam's options, as given.
-      of_job: options that identify the job on a cluster.
+      name: of the job on a cluster.
 
     Raises:
       UsageError: the job cannot run; the message gives the reason.
@@ -232,7 +212,7 @@ def with_defaults(argv: Sequence[str], of_job: Mapping[str, str] = {}) -> list[s
             defaults["--flink_version"] = _TESTED_VERSION
     else:
         cluster = ask_cluster(master)
-        defaults = {**_cluster_defaults(cluster, named), **of_job}
+        defaults = {**_cluster_defaults(cluster, named), "--job_name": name}
     return [*argv, *(f"{k}={v}" for k, v in defaults.items() if k not in named)]
 
 
@@ -305,11 +285,11 @@ def _failure(error: RuntimeError, options: PipelineOptions) -> errors.Conversion
     text = str(error).strip() or repr(error)
     prefix = re.match(r"Pipeline \S+ failed in state \w+: ", text)
     if prefix is None:
-        hint = "--flink_job_server_jar names one that is here"
-        if jar := options.view_as(FlinkRunnerOptions).flink_job_server_jar:
-            hint = f"`java -jar {jar}` shows why"
-        hint = port_advice(options, text) or hint
-        return errors.ConversionError(f"Beam's job server for Flink did not start: {text}; {hint}")
+        jar = options.view_as(FlinkRunnerOptions).flink_job_server_jar
+        hint = f"`java -jar {jar}` shows why" if jar else "--flink_job_server_jar names a file"
+        return errors.ConversionError(
+            f"Beam's job server for Flink did not start: {text}; {hint}. A --job_port may be taken"
+        )
     reason = text[prefix.end() :].splitlines()[-1]
     portable = options.view_as(PortableOptions)
     if "ConnectException" in text and portable.environment_type == "EXTERNAL":

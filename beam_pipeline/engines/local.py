@@ -17,7 +17,7 @@ from apache_beam.runners.runner import PipelineRunner
 from beam_pipeline.beam_patches import EVERY_ENGINE, unsampled_states, whole_elements
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import ConversionError, FailurePolicy, UsageError
-from beam_pipeline.engines.base import Build, Engine, port_advice
+from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.work.job import spill_file
 
 IN_PROCESS = "FnApiRunner"
@@ -91,7 +91,7 @@ class PrismEngine(LocalEngine):
             frames = traceback.extract_tb(error.__traceback__)
             if not any(os.path.basename(frame.filename) in _STARTS for frame in frames):
                 raise
-            advice = port_advice(self.options, str(error)) or (
-                f"--prism_location names a binary of Prism; {_HOW_TO_BUILD}"
-            )
-            raise ConversionError(f"Prism did not start: {error}; {advice}") from error
+            raise ConversionError(
+                f"Prism did not start: {error}; --prism_location names a binary of Prism; {_HOW_TO_BUILD}. "
+                "A --job_port may be taken"
+            ) from error

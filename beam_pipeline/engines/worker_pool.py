@@ -14,13 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
-import socket
 import sys
-import threading
 import traceback
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerProcess
 from typing import Any, NoReturn
 
 import grpc
@@ -38,80 +37,21 @@ from beam_pipeline.terminal import say
 
 _ANSWER_SECONDS = 60  # to fetch a job's options from a TaskManager
 
-
-class WorkerTemplate:
-    """A process that has imported what workers need, and forks into them.
-
-    It is a fork itself, made before this process has threads or connections, which forks do not survive.
-    """
-
-    def __init__(self) -> None:
-        """Forks the template. Must come before the first use of gRPC."""
-        import beam_pipeline.pipeline  # noqa: F401 -- what workers run
-
-        ours, theirs = socket.socketpair()
-        if os.fork() == 0:
-            ours.close()
-            _fork_on_request(theirs)
-        theirs.close()
-        self._socket = ours
-        self._stream = ours.makefile("rw", encoding="utf-8")
-        self._lock = threading.Lock()
-
-    def start_worker(self, environment: Mapping[str, str]) -> None:
-        """Starts a worker with more environment variables. Raises OSError."""
-        with self._lock:
-            self._stream.write(json.dumps(environment) + "\n")
-            self._stream.flush()
-            answer = self._stream.readline()
-        if not answer:
-            raise ChildProcessError("the process that forks into workers is gone")
-        if problem := json.loads(answer):
-            raise OSError(problem)
-
-
-def _fork_on_request(requests: socket.socket) -> NoReturn:
-    """Forks for each line with environment variables, and ends with the pool."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # otherwise ended workers would remain as zombies
-    stream = requests.makefile("rw", encoding="utf-8")
-    for line in stream:
-        problem = ""
-        try:
-            if os.fork() == 0:
-                _become_worker(requests, json.loads(line))
-        except OSError as error:
-            problem = str(error)
-        stream.write(json.dumps(problem) + "\n")
-        stream.flush()
-    os._exit(0)
-
-
-def _become_worker(requests: socket.socket, environment: Mapping[str, str]) -> NoReturn:
-    """Leaves the template process, and works."""
-    try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        requests.close()
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.environ.update(environment)
-        work()
-    finally:
-        os._exit(1)
+_IMPORTED = ("apache_beam.runners.worker.sdk_worker_main", "beam_pipeline.pipeline")
+"""The modules that workers need, in the process that they are forks of. It has neither threads nor connections."""
 
 
 class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
     """Starts a process for each requested worker."""
-
-    def __init__(self, template: WorkerTemplate) -> None:
-        """Takes the process that forks into workers."""
-        self._template = template
 
     def StartWorker(  # noqa: N802 -- the service's name
         self, request: Any, _context: grpc.ServicerContext
     ) -> Any:
         """Starts a worker that connects to the TaskManager that asked for it."""
         try:
-            self._template.start_worker(_worker_environment(request))
-        except (OSError, grpc.RpcError) as error:
+            environment = _worker_environment(request)
+            ForkServerProcess(target=work, args=(environment,), daemon=True).start()
+        except (OSError, EOFError, grpc.RpcError) as error:
             return beam_fn_api_pb2.StartWorkerResponse(error=f"no worker could be started: {error}")
         return beam_fn_api_pb2.StartWorkerResponse()
 
@@ -136,13 +76,17 @@ def _worker_environment(request: Any) -> dict[str, str]:
     }
 
 
-def work() -> NoReturn:
+def work(environment: Mapping[str, str]) -> NoReturn:
     """Works for a TaskManager until it ends or is lost, then exits at once.
 
     A thread that waits for a killed TaskManager would otherwise wait forever.
+
+    Args:
+      environment: further environment variables.
     """
     code = 1
     try:
+        os.environ.update(environment)
         sdk_worker_main.main([])
         code = 0
     except grpc.RpcError:  # the TaskManager is gone
@@ -155,11 +99,10 @@ def work() -> NoReturn:
 
 def serve(port: int) -> None:
     """Starts workers until this process receives a signal to end."""
-    template = WorkerTemplate()
+    forkserver.set_forkserver_preload(list(_IMPORTED))
+    forkserver.ensure_running()
     server = grpc.server(ThreadPoolExecutor(4))
-    beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(
-        WorkerPool(template), server
-    )
+    beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(WorkerPool(), server)
     server.add_insecure_port(f"localhost:{port}")
     server.start()
     say(f"Workers for TaskManagers on this machine: localhost:{port}")

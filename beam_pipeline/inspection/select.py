@@ -26,6 +26,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from beam_pipeline import summary, terminal
@@ -35,8 +36,7 @@ from beam_pipeline.core.errors import ConversionError, DamagedRecordError, Usage
 from beam_pipeline.core.records import example_view, sharding
 from beam_pipeline.core.references import ROW_MARK, row_key
 from beam_pipeline.core.text import counted, excerpt, is_utf8
-from beam_pipeline.inspection.sources import RecordFile, Source, parsed, text_of
-from beam_pipeline.readers.shards import open_shard
+from beam_pipeline.inspection.sources import RecordFile, Source, text_of
 from beam_pipeline.work import output_folder, receipts
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
@@ -175,40 +175,25 @@ def find(source: Source, key: str) -> FoundExample | None:
     marks = [at for at, mark in enumerate(key) if mark == ROW_MARK]
     rows = [row_key(key[:at], key[at + 1 :]) for at in marks]
     keys = dict.fromkeys([key, *rows, key.replace(ROW_MARK, "%23")])
-    places = {each: files_for(source, each) for each in keys}
-    for each, key_files in places.items():
-        for file in key_files:
-            if example := _from_receipt(source, file, each):
-                return example
+    places = [(each, file) for each in keys for file in files_for(source, each)]
     # A receipt may be gone or of another writer, so that only the records themselves prove that none has the key.
-    examples: dict[str, FoundExample] = {}
-    for file in dict.fromkeys(chain.from_iterable(places.values())):
-        for number, (size, features) in enumerate(source.read(file)):
-            for each in {*source.keys_of(features)} & keys.keys() - examples.keys():
-                if file in places[each]:
-                    examples[each] = FoundExample(file, number, size, features)
-            if key in examples:
-                return examples[key]
-    return next((examples[each] for each in keys if each in examples), None)
+    listed = ((each, file, _listed(source, file, each)) for each, file in places)
+    whole = ((each, file, None) for each, file in places)
+    for each, file, wanted in chain(filter(itemgetter(2), listed), whole):
+        for number, size, features in source.read(file, wanted):
+            if each in (source.keys_of(features) or [each] * bool(wanted)):
+                return FoundExample(file, number, size, features)
+    return None
 
 
-def _from_receipt(source: Source, file: RecordFile, key: str) -> FoundExample | None:
-    """The sample, if the receipt of a file lists it and the record is the sample's."""
+def _listed(source: Source, file: RecordFile, key: str) -> range:
+    """The number of the record of a key, by the receipt of a file; none if that does not list it."""
     try:
         receipt = receipts.read_receipt(source.folder, file.name) if source.manifest else None
     except ConversionError:
-        return None  # damaged; the records tell
+        receipt = None  # damaged; the records tell
     keys = [ref.key for ref in changes.written_samples(receipt)] if receipt else []
-    if key not in keys or not source.manifest:
-        return None
-    number = keys.index(key)
-    wanted = range(number, number + 1)
-    with open_shard(file.uri) as stream:
-        for record in source.manifest.record_format.records_in(stream, file.uri, wanted):
-            features = parsed(record, file.uri, number)
-            if key in (source.keys_of(features) or [key]):
-                return FoundExample(file, number, len(record), features)
-    return None
+    return range(keys.index(key), keys.index(key) + 1) if key in keys else range(0)
 
 
 def reason_left_out(source: Source, key: str) -> str:
@@ -377,7 +362,7 @@ def scan(source: Source, selection: Selection, result: Scan) -> Iterator[FoundEx
         share = -(-left // (len(chosen) - number)) if spread else left
         result.files += 1
         try:
-            for at, (size, features) in enumerate(source.read(file)):
+            for at, size, features in source.read(file):
                 if not reads_all and (left == 0 if writes else at >= quota):
                     result.whole = False
                     break

@@ -7,16 +7,13 @@ piece by piece.
 from __future__ import annotations
 
 import contextlib
-import gzip
-import io
 import os
 import posixpath
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, Manifest
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
@@ -70,9 +67,7 @@ _NOT_SHARDS = re.compile(r".*(\.tfindex.*|\.(json|jsonl|txt|csv|idx|index|md|tar
 _CLASS_NAMES = ".labels.txt"
 _WORDS = re.compile(r"[^A-Za-z]+")
 _LONGEST_LIST = 16 << 20  # bytes of a file of class names
-_PIECE_BYTES = 1 << 20  # 1 MiB
 _GZIP_MAGIC = b"\x1f\x8b"
-_DEFLATE = 8  # the only method of zlib
 
 
 class RecordFile(NamedTuple):
@@ -134,19 +129,28 @@ class Source:
             raise UsageError(f"{self.name} has no split {split!r}; {has}")
         return replace(self, files=of_split)
 
-    def read(self, file: RecordFile) -> Iterator[tuple[int, example_view.ExampleView]]:
-        """Yields (bytes, features) of each example of a file.
+    def read(
+        self, file: RecordFile, wanted: range | None = None
+    ) -> Iterator[tuple[int, int, example_view.ExampleView]]:
+        """Yields (number, bytes, features) of each example of a file.
+
+        Args:
+          file: the file.
+          wanted: the numbers of the records to read, of a data set of ours; None for all.
 
         Raises:
           DamagedRecordError: the file is damaged, or cannot be read; the message tells where.
         """
         record_format = self.manifest and self.manifest.record_format
         with open_shard(file.uri) as stream:
-            if not record_format or record_format.name == formats.DEFAULT_FORMAT:
-                yield from read_examples(stream, file.uri)
+            if record_format and (wanted or record_format.name != formats.DEFAULT_FORMAT):
+                wanted = wanted or range(1 << 62)
+                records = record_format.records_in(stream, file.uri, wanted)
             else:
-                for number, record in enumerate(record_format.records(stream, file.uri)):
-                    yield len(record), parsed(record, file.uri, number)
+                wanted = range(1 << 62)
+                records = records_of(stream, file.uri)
+            for number, record in zip(wanted, records, strict=False):
+                yield number, len(record), parsed(record, file.uri, number)
 
     def keys_of(self, features: example_view.Features) -> list[str]:
         """Every text that may identify a sample, its key first."""
@@ -274,10 +278,8 @@ def _class_names(folder: str) -> dict[int, str]:
 # --- TFRecord files from anywhere ----------------------------------------------------------------
 
 
-def read_examples(
-    file: BinaryIO, path: str, most: int = MOST_RECORD_BYTES
-) -> Iterator[tuple[int, example_view.ExampleView]]:
-    """Yields (bytes, features) of each example of a TFRecord file, compressed or not.
+def records_of(file: BinaryIO, path: str, most: int = MOST_RECORD_BYTES) -> Iterator[bytes]:
+    """The records of a TFRecord file, compressed or not.
 
     Args:
       file: the file, open at its beginning; if it is empty, it has no records.
@@ -285,47 +287,20 @@ def read_examples(
       most: the bytes that a record may have.
 
     Raises:
-      DamagedRecordError: it is not a TFRecord file, broken, or its records are not examples; the message tells where.
+      DamagedRecordError: it is not a TFRecord file, or is broken; the message tells where.
     """
     head = file.read(tfrecord.HEADER_BYTES)
     file.seek(0)
-    compression: str = ""
-    stream: Any = file
+    if head.startswith(_GZIP_MAGIC):
+        return tfrecord.unzipped_records(file, path, most)
     if head and head != tfrecord.frame_header(int.from_bytes(head[:8], "little")):
-        if head.startswith(_GZIP_MAGIC):
-            compression, stream = "gzip", gzip.GzipFile(fileobj=file)
-        elif head[0] & 15 == _DEFLATE and int.from_bytes(head[:2], "big") % 31 == 0:
-            compression, stream = "zlib", io.BufferedReader(_Inflated(file), _PIECE_BYTES)
-        else:
-            raise DamagedRecordError(
-                f"{path} is no TFRecord file, or its first record is damaged: it begins with {excerpt(head)}"
-            )
-    for number, record in enumerate(tfrecord.unpacked_records(stream, path, compression, most)):
-        yield len(record), parsed(record, path, number)
+        raise DamagedRecordError(
+            f"{path} is not a TFRecord file, plain or compressed with gzip, or its first record is damaged: it "
+            f"begins with {excerpt(head)}"
+        )
+    return tfrecord.read_records(file, path, most)
 
 
 def parsed(record: bytes, path: str, number: int) -> example_view.ExampleView:
     """The features of an example from anywhere. Raises DamagedRecordError."""
     return example_view.ExampleView(record, f"{path}: record {number}", bounded=True)
-
-
-class _Inflated(io.RawIOBase):
-    """The content of a zlib stream; never more than requested is inflated."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        super().__init__()
-        self._file = file
-        self._inflater = zlib.decompressobj()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = b""
-        while not data and not self._inflater.eof:
-            piece = self._inflater.unconsumed_tail or self._file.read(_PIECE_BYTES)
-            if not piece:
-                raise EOFError("it ends too early")
-            data = self._inflater.decompress(piece, len(buffer))
-        buffer[: len(data)] = data
-        return len(data)

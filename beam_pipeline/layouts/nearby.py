@@ -12,11 +12,10 @@ import itertools
 import os
 import posixpath
 import re
-import shlex
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from beam_pipeline.core import errors, uris
 from beam_pipeline.core.dataset.plausibility import ADVICE
@@ -209,12 +208,6 @@ class TableLook(NamedTuple):
     images: Sequence[str] = ()
     values: Sequence[Sequence[str]] = ()
 
-    @property
-    def is_of_colours(self) -> bool:
-        """True for classes and their colours in masks, such as `class_dict.csv` of CamVid."""
-        names = {name.lower() for name in self.columns}
-        return {"r", "g", "b"} <= names or {"red", "green", "blue"} <= names
-
     def is_of_classes(self, folders: Collection[str]) -> bool:
         """True for a table of the classes of folders, or of the values of pixels: a row for each, not for an image."""
         if any(name.strip().lower() == "pixel value" for name in self.columns):
@@ -286,18 +279,16 @@ def class_doubts(options: SourceOptions) -> list[Question]:
         return []
     typed = options.images[0]
     where = typed_path(root, typed)
-    for whole in _above(root, options)[:1]:
-        name, paths = whole.layout.name, whole.options.images
-        above = f"a data set of the layout {name} in a folder above: {whole.why}"
-        reason = f"{where} is part of {above}."
-        return [question("part_of_data_set", reason, images=paths, layout=name)]
-    below = _recognised(here.folders, options)
-    if below and below[0].layout.name != "masks":  # whose folders are named below
-        layout = below[0].layout.name
-        paths = tuple(path for s in below if s.layout.name == layout for path in s.options.images)
-        data_sets = f"{counted(len(paths), 'data set')} of the layout {layout}"
-        reason = f"{where} contains {data_sets}, which would become classes: {below[0].why}."
-        return [question("data_sets_below", reason, images=paths, layout=layout)]
+    above, below = _above(root, options)[:1], _recognised(here.folders, options)
+    if above or (below and below[0].layout.name != "masks"):  # whose folders are named below
+        layout, why = (above or below)[0].layout.name, (above or below)[0].why
+        sets = above or [s for s in below if s.layout.name == layout]
+        reason = (
+            f"{where} {'is part of' if above else 'contains'} {counted(len(sets), 'data set')} of the layout {layout}: "
+            f"{why}. Its folders would become classes."
+        )
+        paths = tuple(path for s in sets for path in s.options.images)
+        return [question("part_of_data_set", reason, images=paths, layout=layout)]
     ignored = [*ignored_label_files(here, typed), *pairs.masks_among(tree.tree(here), typed)]
     return ignored or [*pairs.same_names(here, typed)]
 
@@ -387,35 +378,24 @@ def _tables(here: tree.Folder, paths: Sequence[str], typed: str) -> Iterator[Que
                 naming.append(table)
                 images.update(typed_path(folder, typed) for folder in folders)
     naming = naming or [t for t in tables if t.names_images_in(here.path, by_file_name=True)]
-    colours = [] if naming else [table.path for table in tables if table.is_of_colours]
-    if colours:
-        yield question(
-            "mask_colours",
-            _ignored(colours, typed, "the colours of masks"),
-            "Name the folders of images and of masks: --images ... --masks ... --mask_colors "
-            f"{shlex.quote(typed_path(colours[0], typed))}.",
-        )
-        return
     columns = [*filter(None, (naming or tables)[0].columns)]
-    described = f" with the columns {enumerated(columns, _MOST_COLUMNS)}" if columns else ""
-    if naming and len(paths) <= tree.MOST_FOLDERS:
+    kind = "labels" + (f" with the columns {enumerated(columns, _MOST_COLUMNS)}" if columns else "")
+    if not naming:
+        yield question("tables_ignored", _ignored(paths, typed, kind), ADVICE)
+        return
+    if len(paths) <= tree.MOST_FOLDERS:
         paths = [table.path for table in naming]
-    answer: dict[str, Any] = {
-        "images": tuple(sorted(images)) or (typed,),
-        "labels": _as_typed(paths, typed),
-    }
-    if naming and all(len(table.columns) == 1 for table in naming) and split_paths(paths):
-        answer["splits"] = "label_files"
-    reason, advice = _ignored(paths, typed, f"labels{described}"), ""
-    if any(map(_differ, itertools.combinations(naming, 2))):
-        advice, answer["labels"] = _SEVERAL, _as_typed(paths[:1], typed)
-    yield Question("tables_ignored", reason, advice, answer if naming else None)
-
-
-def _differ(tables: Sequence[TableLook]) -> bool:
-    """True for two tables that have different columns for the same images."""
-    one, other = tables
-    return one.columns != other.columns and not {*one.images}.isdisjoint(other.images)
+    lists = all(len(table.columns) == 1 for table in naming) and split_paths(paths)
+    splits = {"splits": "label_files"} if lists else {}
+    first, *others = naming
+    alone = any(
+        table.columns != first.columns and not {*table.images}.isdisjoint(first.images)
+        for table in others
+    )
+    labels = _as_typed(paths[:1] if alone else paths, typed)
+    reason, advice = _ignored(paths, typed, kind), _SEVERAL * alone
+    named = tuple(sorted(images)) or (typed,)
+    yield question("tables_ignored", reason, advice, images=named, labels=labels, **splits)
 
 
 def _documents(
@@ -443,8 +423,7 @@ def _documents(
             name, reason = f"{layout}_ignored", _ignored(meant, typed, title)
             yield question(name, reason, images=(typed,), labels=labels, layout=layout)
         else:
-            advice = ADVICE[extension][0]
-            yield question(f"{extension[1:]}_ignored", _ignored(ignored, typed), advice)
+            yield question(f"{extension[1:]}_ignored", _ignored(ignored, typed), ADVICE)
 
 
 def _text_files(
@@ -465,35 +444,27 @@ def _text_files(
         f"{counted(len(paths), 'text file')} with names of images, such as {typed_path(paths[0], typed)}, "
         f"would be ignored; the first is {text[:40]!r}."
     )
+    is_kitti = len(line.split()) in _KITTI_FIELDS
+    layout = "kitti" if is_kitti else "yolo" if _YOLO.fullmatch(line) else "caption_files"
     labels = sorted({*map(posixpath.dirname, paths)})
-    top = posixpath.commonpath(labels)
     folders = [folder.path for folder in inside if folder.images]
-    above = posixpath.commonpath(folders)
+    top, above = map(posixpath.commonpath, (labels, folders))
     alike = {path[len(above) :] for path in folders} == {path[len(top) :] for path in labels}
     is_repeated = sum(len(folder.images) for folder in inside) > len(images)
-    layout, name, advice = "caption_files", "captions", ""
-    if len(line.split()) in _KITTI_FIELDS:  # read from the folders named alone
-        layout = name = "kitti"
-    elif _YOLO.fullmatch(line):
-        layout = name = "yolo"
-    elif is_of_numbers(text) or any(map(_OBJECTS.search, heads_of)):
-        layout = ""
-    if any(names.addition) or not layout:
-        name = "texts"
-        advice = (
-            "If they are labels, write a table such as filename,label and name it with --labels."
-        )
-    elif not (alike or {*labels} <= {*folders}) and is_repeated:
-        advice = "Their folders are called differently: name one of images and that of its labels at a time."
-    if advice:
-        yield question(f"{name}_ignored", ignored, advice)
+    is_of_objects = is_of_numbers(text) or any(map(_OBJECTS.search, heads_of))
+    unlike = is_repeated and not (alike or {*labels} <= {*folders})
+    if unlike or any(names.addition) or (layout == "caption_files" and is_of_objects):
+        yield question("texts_ignored", ignored, ADVICE)
         return
-    if layout == "caption_files" and any(f.images and f.path in labels for f in inside):
-        labels = []  # captions beside their images
-    images_of = (typed_path(above, typed) if labels and alike else typed,)
-    if labels and layout != "kitti" and not f"{here.path}/".startswith(f"{top}/"):
+    if layout == "caption_files" and not {*labels}.isdisjoint(folders):
+        labels = []  # beside their images
+    elif not is_kitti and not f"{here.path}/".startswith(
+        f"{top}/"
+    ):  # KITTI's reads no folders below
         labels = [top]
+    images_of = (typed_path(above, typed) if labels and alike else typed,)
     named = tuple(typed_path(folder, typed) for folder in labels)
+    name = "captions" if layout == "caption_files" else layout
     yield question(f"{name}_ignored", ignored, images=images_of, labels=named, layout=layout)
 
 
@@ -502,8 +473,6 @@ def _as_typed(paths: Sequence[str], typed: str) -> tuple[str, ...]:
     if len(paths) <= _EXAMPLES:
         return tuple(typed_path(path, typed) for path in paths)
     folders = {posixpath.dirname(path) for path in paths}
-    if len(folders) > _EXAMPLES:
-        folders = {f"{posixpath.dirname(folder)}/*" for folder in folders}
     endings = {posixpath.splitext(path)[1].lower() for path in paths}
     patterns = sorted(f"{folder}/*{ending}" for folder in folders for ending in endings)
     return tuple(typed_path(pattern, typed) for pattern in patterns)

@@ -251,37 +251,17 @@ def _first_entries(roots: Sequence[ImageRoot]) -> Iterator[tuple[ImageRoot, Entr
             yield root, entry
 
 
-def opened_for_folders(
-    roots: Sequence[ImageRoot],
-) -> tuple[tuple[ImageRoot, ...], tuple[questions.Question, ...]]:
-    """Looks into archives whose folders give the classes.
-
-    Returns: the roots, whose archives know the folder around all others, which does not name a class;
-      and questions, if archives differ in it.
+def opened_for_folders(roots: Sequence[ImageRoot]) -> tuple[ImageRoot, ...]:
+    """The roots, whose archives know the folder around all others in all of them, which does not name a class.
 
     Raises:
       ListingError: an archive cannot be read.
     """
     archives = [root for root in roots if root.archive]
     filters = {root.uri: listing.MemberFilter(root) for root in archives}
-    images: dict[str, list[str]] = {root.uri: [] for root in archives}
-    for root, entry in first_entries(archives):
-        if not entry.problem and filters[root.uri].lists(entry):
-            images[root.uri].append(entry.name)
-    top = top_folder([name for names in images.values() for name in names])
-    tops = {uri: top_folder(names) for uri, names in images.items()}
-    unlike = next((uri for uri in tops if tops[uri] != top), "")
-    question = questions.Question(
-        "different_tops",
-        f"Everything in {unlike} is in {tops.get(unlike)}, but not everything in the other archives, so its "
-        f"classes would begin with {tops.get(unlike)} and be others than theirs.",
-        "If the last folder is the class:",
-        {"label_from": "(?:.*/)?(?P<label>[^/]+)/[^/]+"},
-    )
-    return (
-        tuple(
-            replace(root, archive=root.archive._replace(top=top)) if root.archive else root
-            for root in roots
-        ),
-        (question,) if unlike and all(images.values()) else (),
+    entries = [(root, entry) for root, entry in first_entries(archives) if not entry.problem]
+    top = top_folder([entry.name for root, entry in entries if filters[root.uri].lists(entry)])
+    return tuple(
+        replace(root, archive=root.archive._replace(top=top)) if root.archive else root
+        for root in roots
     )

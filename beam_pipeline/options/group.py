@@ -17,12 +17,13 @@ from __future__ import annotations
 import argparse
 import codecs
 import dataclasses
+import itertools
 import math
 import os
 import re
 import warnings
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Number
@@ -79,8 +80,8 @@ class Option:
       choices: the allowed values; empty without such a list.
       choices_checked: False if later code checks the value against its own list.
       required: True if the command line must have it.
-      needs: options of the group, as typed, of which one must be given with this.
-      excludes: options of the group that must not be given with this -> why.
+      needs: options, as typed, of which one must be given with this.
+      excludes: options, as typed, that must not be given with this -> why.
       name: the field's name, which is the option's name without the dashes.
     """
 
@@ -231,7 +232,7 @@ def option(help: str, default: Any = ..., kind: Kind | str = "", **settings: Any
 
 @dataclass(frozen=True)
 class OptionGroup:
-    """Base class of the groups.
+    """Base class of the groups. Each field is an option, or a group.
 
     Attributes:
       title: the group's heading in `--help`. Groups with the same title share one heading.
@@ -243,15 +244,17 @@ class OptionGroup:
 
     def __post_init__(self) -> None:
         given = self.given
-        for declared in self.options():
-            if declared.name not in given:
-                continue
+
+        def is_given(typed: str) -> bool:
+            name, _, value = typed.partition(" ")
+            return name in given and value in ("", given[name])
+
+        for declared in (option for option in self.options() if option.name in given):
             declared.check(given[declared.name])
-            if declared.needs and not any(text.split()[0] in given for text in declared.needs):
+            if declared.needs and not any(map(is_given, declared.needs)):
                 raise errors.UsageError(f"{declared.flag} needs --{' or --'.join(declared.needs)}")
-            for excluded, reason in declared.excludes.items():
-                if excluded in given:
-                    raise errors.UsageError(f"{declared.flag} {reason}")
+            for reason in (why for typed, why in declared.excludes.items() if is_given(typed)):
+                raise errors.UsageError(f"{declared.flag} {reason}")
 
     @property
     def given(self) -> Mapping[str, Any]:
@@ -260,35 +263,56 @@ class OptionGroup:
 
     def values(self) -> list[tuple[Option, Any]]:
         """Each option with its value."""
-        return [(option, getattr(self, option.name)) for option in self.options()]
+        pairs: list[tuple[Option, Any]] = []
+        for name, declared in self._fields():
+            value = getattr(self, name)
+            pairs += [(declared, value)] if isinstance(declared, Option) else value.values()
+        return pairs
+
+    @classmethod
+    def _fields(cls) -> Iterator[tuple[str, Option | type[OptionGroup]]]:
+        for each in dataclasses.fields(cls):
+            declared: Any = each.metadata.get(_METADATA_KEY) or each.default_factory
+            is_option = isinstance(declared, Option)
+            yield (
+                each.name,
+                dataclasses.replace(declared, name=each.name) if is_option else declared,
+            )
 
     @classmethod
     def options(cls) -> Sequence[Option]:
         """The group's options, in the order of its fields."""
-        return [
-            dataclasses.replace(declared.metadata[_METADATA_KEY], name=declared.name)
-            for declared in dataclasses.fields(cls)
-        ]
+        parts = [[d] if isinstance(d, Option) else d.options() for _, d in cls._fields()]
+        return [*itertools.chain.from_iterable(parts)]
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Adds the group's options to a parser, below the group's heading."""
-        headings = {group.title: group for group in parser._action_groups}
-        heading = headings.get(cls.title) or parser.add_argument_group(
-            cls.title, cls.description or None
-        )
-        for declared in cls.options():
-            declared.add_to(heading)
+        for _, declared in cls._fields():
+            if isinstance(declared, Option):
+                headings = {group.title: group for group in parser._action_groups}
+                declared.add_to(
+                    headings.get(cls.title)
+                    or parser.add_argument_group(cls.title, cls.description or None)
+                )
+            else:
+                declared.add_arguments(parser)
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> Self:
         """Builds the group from parsed arguments.
 
         Raises:
-          UsageError: a value is not allowed.
+          UsageError: a value is not allowed, or two options contradict each other.
         """
-        values = {option.name: getattr(arguments, option.name) for option in cls.options()}
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        values = {}
+        for name, declared in cls._fields():
+            if isinstance(declared, Option):
+                value = getattr(arguments, name)
+                values[name] = tuple(value) if isinstance(value, list) else value
+            else:
+                values[name] = declared.from_arguments(arguments)
+        return cls(**values)
 
 
 # --- kinds of values ------------------------------------------------------------------------------
@@ -431,14 +455,12 @@ def parse_label_from(text: str) -> str:
     """Returns the text unchanged if it is a regular expression with named groups, or empty."""
     try:
         with warnings.catch_warnings():
+            # Of what it warns, the next Python makes another label of the same name.
             warnings.simplefilter("error", FutureWarning)
             groups = re.compile(text).groupindex
-    except re.error as error:
-        raise ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from error
-    except FutureWarning as error:  # another label from the same name, from one Python to the next
+    except (re.error, FutureWarning) as error:
         raise ArgumentTypeError(
-            rf"{text!r} may mean something else in a later Python: {error}; write \[ for a bracket, and "
-            r"\-, \&, \~ or \| for one of two equal marks in brackets"
+            f"{text!r} is not a regular expression, or not the same one in each Python: {error}"
         ) from error
     if text and not groups:
         raise ArgumentTypeError(

@@ -121,7 +121,8 @@ class ImageOptions(OptionGroup):
         kind=Kind("N", int, 1),
     )
     max_image_bytes: int | None = option(
-        "leave out larger files, such as 20MB, without reading them (default: none)", kind=SIZE
+        "leave out larger files, such as 20MB, without reading them (default: none)",
+        kind=SIZE,
     )
 
     @property
@@ -249,7 +250,14 @@ class EngineOptions(OptionGroup):
 
     title = "engine"
 
-    shuffle: str = option("shuffle references to images, or encoded records", choices=SHUFFLES)
+    shuffle: str = option(
+        "shuffle references to images, or encoded records",
+        choices=SHUFFLES,
+        excludes={
+            name: f"records writes no receipts, which --{name} needs; leave out one of the two"
+            for name in ("resume", "reuse")
+        },
+    )
     writers: int | None = option(
         "writer processes on this machine; 0 leaves writing to the engine's workers (default: "
         "one per core, and none for a few hundred images; 0 with --runner or --direct_...)",

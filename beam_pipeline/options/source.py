@@ -222,7 +222,10 @@ class SampleOptions(OptionGroup):
         "each object is a sample: the image is what its box contains, the class its own",
         False,
         excludes={
-            "sample": "makes a sample of each object, --sample row of each row; leave out one"
+            "sample": "makes a sample of each object, --sample row of each row; leave out one",
+            "unlabelled keep": "leaves out images without objects; leave out --unlabelled keep",
+            "unlabelled empty": "leaves out images without objects; leave out --unlabelled empty",
+            "bad_boxes": "leaves out each bad box by itself; leave out --bad_boxes drop_image",
         },
     )
     crop_margin: float = option(

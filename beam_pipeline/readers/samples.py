@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from typing import Any, NamedTuple
 from beam_pipeline.core.dataset.manifest import FeatureEntry
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.images.header import BadImageError, image_extension
-from beam_pipeline.core.images.png import grey_png
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.dataset import Dataset, Shard, is_count
@@ -27,13 +25,11 @@ IMAGE, MASK = "image", "mask"
 MASK_KEYS = ("image/segmentation/class/encoded", "image/panoptic/category_mask")
 VOID = 255  # unlabelled pixels
 _ENCODED = "/encoded"
-BLACK = grey_png(b"\0", 1, 1)  # the picture of an example without one
 DEEP = "uint16"
 DEEPER = 257  # 255 becomes 65,535
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-_SIDES = ("image/height", "image/width")
-_CHANNELS = "image/channels"
+_SHAPE = ("image/height", "image/width", "image/channels")
 _FROM_PYTHON = "python"  # the layout of `convert_samples`
 
 Example = dict[str, Any]
@@ -107,32 +103,41 @@ class PixelOptions(NamedTuple):
     dtype: str = "uint8"
 
 
+class Picture(NamedTuple):
+    """What becomes pixels: the image of an example, its mask, or a picture beside it.
+
+    Attributes:
+      key: the feature that contains its file.
+      optional: whether some examples lack it.
+      kind: the type of pixels that stay as they are, "uint8" or "uint16"; empty for an image, whose pixels get the
+        channels and the type that were asked for.
+      missing: each pixel of one that an example lacks.
+    """
+
+    key: str
+    optional: bool = False
+    kind: str = ""
+    missing: int = 0
+
+
 @dataclass(frozen=True)
 class PixelPlan:
     """The features of an element of a data set, and what becomes pixels among them.
 
     Attributes:
       keys: of the features that were asked for.
-      encoded: key of the image, or empty.
-      sides: keys of height and width, or none where they are not stored.
+      pictures: name -> what becomes pixels under that name, the image first.
       bare: keys of height, width and channels if images are bare pixels, else none.
-      mask: key of the mask, or empty.
-      mask_pixels: type of the mask's ids.
       size: (height, width) to resize to; None for the stored size.
       options: the others.
-      pictures: name -> (key, type of the pixels) of each further picture.
       formats: of all images, such as "jpeg"; none where they are unknown.
     """
 
-    keys: Sequence[str]
-    encoded: str
-    sides: tuple[str, ...]
-    bare: tuple[str, ...]
-    mask: str
-    mask_pixels: str
-    size: tuple[int, int] | None
-    options: PixelOptions
-    pictures: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    keys: Sequence[str] = ()
+    pictures: Mapping[str, Picture] = field(default_factory=dict)
+    bare: tuple[str, ...] = ()
+    size: tuple[int, int] | None = None
+    options: PixelOptions = field(default_factory=PixelOptions)
     formats: frozenset[str] = frozenset()
 
     @property
@@ -159,52 +164,52 @@ def plan_pixels(
         raise UsageError(f"channels is {options.channels}, expected one of {tuple(_MODES)}")
     if options.dtype not in ("uint8", DEEP):
         raise UsageError(f"dtype is {options.dtype!r}, expected 'uint8' or {DEEP!r}")
-    encoded = dataset.key_of(ENCODED_KEY) or ""
-    mask = next(filter(None, map(dataset.key_of, MASK_KEYS)), "")
-    pixels = dataset.features[mask].pixels if mask and encoded else ""
-    beside = {
-        key.removesuffix(_ENCODED): (key, feature.picture)
-        for key, feature in dataset.features.items()
-        if asked_by and feature.picture and key.endswith(_ENCODED) and not feature.shape
-    }
-    names = {IMAGE: encoded, MASK: mask if pixels else ""} if asked_by else {}
-    names |= {name: key for name, (key, _) in beside.items()}
-    for name, key in names.items():
-        if key and name in dataset.features and key != name:
+    pictures = _pictures(dataset, beside=bool(asked_by))
+    for name, picture in pictures.items():
+        if asked_by and name in dataset.features and picture.key != name:
             raise UsageError(
                 f"{dataset.path} has a feature {name!r}, which is where {asked_by} puts pixels; without it, "
                 "and by feature_spec(), both are read as stored"
             )
-    sides = dataset.keys_of(_SIDES) or ()
-    bare = dataset.keys_of((*_SIDES, _CHANNELS)) or ()
-    if encoded and dataset.manifest.bare_pixels and not bare:
+    bare = dataset.keys_of(_SHAPE) or ()
+    if IMAGE in pictures and dataset.manifest.bare_pixels and not bare:
         raise UsageError(
-            f"{dataset.path} contains bare pixels without {', '.join((*_SIDES, _CHANNELS))}, so they cannot "
+            f"{dataset.path} contains bare pixels without {', '.join(_SHAPE)}, so they cannot "
             "be decoded; feature_spec() reads them as bytes"
         )
     keys = list(dataset.features)
     if features is not None:
         given = [features] if isinstance(features, str) else features
-        keys = [names.get(name) or name for name in given]
+        keys = [pictures[name].key if asked_by and name in pictures else name for name in given]
     for key in keys:
         if key not in dataset.features:
-            close = difflib.get_close_matches(key, dataset.features, n=1)
-            hint = (
-                f"did you mean {close[0]!r}?" if close else f"it has {', '.join(dataset.features)}"
+            raise UsageError(
+                f"features: {dataset.path} has no feature {key!r}; it has {', '.join(dataset.features)}"
             )
-            raise UsageError(f"features: {dataset.path} has no feature {key!r}; {hint}")
     return PixelPlan(
         keys=keys,
-        encoded=encoded if encoded in keys or not asked_by else "",
-        sides=sides,
+        pictures={name: picture for name, picture in pictures.items() if picture.key in keys},
         bare=bare if dataset.manifest.bare_pixels else (),
-        mask=mask if pixels and (mask in keys or not asked_by) else "",
-        mask_pixels=pixels,
-        pictures={name: picture for name, picture in beside.items() if picture[0] in keys},
         size=checked_size(options.image_size),
         options=options,
         formats=dataset.image_formats,
     )
+
+
+def _pictures(dataset: Dataset, *, beside: bool) -> dict[str, Picture]:
+    """Name -> what can become pixels; with `beside`, also the pictures of columns."""
+    features, pictures = dataset.features, {}
+    encoded = dataset.key_of(ENCODED_KEY)
+    if encoded:
+        pictures[IMAGE] = Picture(encoded, features[encoded].optional)
+    mask = next(filter(None, map(dataset.key_of, MASK_KEYS)), "")
+    if encoded and mask and features[mask].pixels:
+        pictures[MASK] = Picture(mask, features[mask].optional, features[mask].pixels, VOID)
+    for key, feature in features.items() if beside else ():
+        if feature.picture and key.endswith(_ENCODED) and not feature.shape:
+            kind = DEEP if feature.picture == DEEP else ""
+            pictures[key.removesuffix(_ENCODED)] = Picture(key, feature.optional, kind)
+    return pictures
 
 
 def check_first_image(dataset: Dataset, shards: Sequence[Shard], encoded: str) -> None:
@@ -243,19 +248,18 @@ def sampler_of(
     Raises:
       UsageError: an option does not fit the data set, or is given without decode=True.
     """
+    if decode is not True and options != PixelOptions():
+        raise UsageError("image_size, channels, exact and dtype are for decode=True")
+    plan = plan_pixels(dataset, features, options, "decode=True" if decode is True else "")
     if decode is not True:
-        if options != PixelOptions():
-            raise UsageError("image_size, channels, exact and dtype are for decode=True")
-        plan = plan_pixels(dataset, features, options)
         return Sampler({key: dataset.features[key] for key in plan.keys}, decode or None)
-    plan = plan_pixels(dataset, features, options, "decode=True")
     if not dataset.key_of(ENCODED_KEY):
         raise UsageError(
             f"{dataset.path} has no images ({ENCODED_KEY}), so there is nothing to decode; "
             f"it has {', '.join(dataset.features)}"
         )
-    if plan.encoded:
-        check_first_image(dataset, shards, plan.encoded)
+    if IMAGE in plan.pictures:
+        check_first_image(dataset, shards, plan.pictures[IMAGE].key)
     return Sampler({key: dataset.features[key] for key in (*plan.keys, *plan.bare)}, None, plan)
 
 
@@ -326,34 +330,27 @@ class Sampler:
             raise DamagedRecordError(f"image {name!r} cannot be decoded: {error}") from error
 
     def _decoded(self, example: Example, plan: PixelPlan) -> Example:
-        pixels = {plan.encoded, plan.mask, *(key for key, _ in plan.pictures.values())}
-        decoded = {key: example[key] for key in plan.keys if key not in pixels}
+        encoded = {picture.key for picture in plan.pictures.values()}
+        decoded = {key: example[key] for key in plan.keys if key not in encoded}
         for key in decoded:
             if decoded[key] is None:
                 feature = self.features[key]
                 decoded[key] = _single(feature.missing, feature.kind)
-        shape = (1, 1)
-        if plan.encoded:
-            data, bare = example[plan.encoded], tuple(example[key] for key in plan.bare)
-            if self.features[plan.encoded].optional:
-                data = data or BLACK
-            decoded[IMAGE] = image = _image(plan, data, bare)
-            shape = image.shape[:2]
-        if plan.mask:
-            decoded[MASK] = _mask(plan, example[plan.mask], (*shape, 1), plan.mask_pixels, VOID)
-        for name, (key, kind) in plan.pictures.items():
-            data = example[key]
-            if kind == DEEP:
-                decoded[name] = _mask(plan, data, (*shape, 1), kind, 0)
-            elif data:
-                decoded[name] = _image(plan, data)
+        sides = plan.size or (1, 1)
+        for name, picture in plan.pictures.items():
+            data, bare = example[picture.key], plan.bare if name == IMAGE else ()
+            if not data and picture.optional:
+                decoded[name] = _blank(plan, picture, sides)
+            elif picture.kind:
+                decoded[name] = _ids(plan, data, picture.kind)
             else:
-                channels, blank = plan.options.channels, plan.options.dtype
-                decoded[name] = _mask(plan, None, (*shape, channels), blank, 0)
+                decoded[name] = _image(plan, data, tuple(example[key] for key in bare))
+            if name == IMAGE:
+                sides = decoded[name].shape[:2]
         return decoded
 
 
-def _image(plan: PixelPlan, data: bytes, bare: tuple[int, ...] = ()) -> Any:
+def _image(plan: PixelPlan, data: bytes, bare: tuple[int, ...]) -> Any:
     import numpy as np
     from PIL import Image
 
@@ -385,14 +382,21 @@ def _image(plan: PixelPlan, data: bytes, bare: tuple[int, ...] = ()) -> Any:
     return array.astype(np.uint16) * np.uint16(DEEPER) if dtype == DEEP else array
 
 
-def _mask(
-    plan: PixelPlan, data: bytes | None, shape: tuple[int, ...], kind: str, missing: int
-) -> Any:
+def _blank(plan: PixelPlan, picture: Picture, sides: tuple[int, int]) -> Any:
+    """Stands for a picture that an example lacks."""
+    import numpy as np
+
+    channels, kind = plan.options.channels, plan.options.dtype
+    if picture.kind:
+        channels, kind = 1, picture.kind
+    return np.full((*sides, channels), picture.missing, kind)
+
+
+def _ids(plan: PixelPlan, data: bytes, kind: str) -> Any:
+    """The pixels of a grey PNG, resized to the nearest neighbour."""
     import numpy as np
     from PIL import Image
 
-    if not data:  # the image was not labelled
-        return np.full((*(plan.size or shape[:2]), shape[2]), missing, kind)
     with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
         mask = np.asarray(image).astype(kind)[..., np.newaxis]
     if not plan.size:

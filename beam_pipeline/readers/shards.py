@@ -108,7 +108,7 @@ class Records:
     It may be pickled, and used by several threads and by forked processes.
 
     Args:
-      shards: shards of a format that `has_jumps`.
+      shards: shards of a format that passes `check_jumps`.
       record_format: the format.
     """
 
@@ -154,11 +154,10 @@ class Records:
             data = b"" if self._remote else self._files.read(uri, size, offset)
             if len(data) < size:
                 data = files.read_image(uri, size, offset)
-        record = tfrecord.unframed(data)
-        if record is None:
-            several = list(islice(self._format.records(io.BytesIO(data), where), 2))
-            raise errors.DamagedRecordError(f"{where}: {len(several)} records where one is indexed")
-        return record, uri
+        records = list(islice(self._format.records(io.BytesIO(data), where), 2))
+        if len(records) != 1:
+            raise errors.DamagedRecordError(f"{where}: {len(records)} records where one is indexed")
+        return records[0], uri
 
     def read_all(self, positions: Sequence[int]) -> Iterable[tuple[bytes, str]]:
         """Reads several records in their order; from a bucket in parallel. Raises as `read`."""

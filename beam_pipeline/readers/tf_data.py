@@ -163,13 +163,15 @@ def load(
     _check_options(as_dict=as_dict, features=features, random_crop=random_crop, cache=cache)
     pixels = PixelOptions(image_size, channels, not antialias if exact is None else exact, dtype)
     plan = samples.plan_pixels(dataset, features, pixels, "as_dict" if as_dict else "")
-    crop = None if random_crop is None else tf_steps.crop_decoder(dataset, random_crop, plan)
+    crop = None if random_crop is None else tf_steps.crop_shares(dataset, random_crop, plan)
     batch = _batch_size(batch_size, input_context)
-    image = tf_steps.image_reader(dataset, plan, antialias=antialias, crop=crop)
-    if image:
-        image = unconverted(checked_images)(image, dataset, shards, plan, batched=bool(batch))
+    pictures = tf_steps.picture_readers(dataset, plan, antialias=antialias, shares=crop)
+    if samples.IMAGE in pictures:
+        checked = unconverted(checked_images)
+        image = pictures[samples.IMAGE]
+        pictures[samples.IMAGE] = checked(image, dataset, shards, plan, batched=bool(batch))
     make_reader = partial(_dict_reader, plan) if as_dict else _pair_reader
-    reader = make_reader(dataset, image, tf_steps.mask_readers(dataset, plan, antialias=antialias))
+    reader = make_reader(dataset, pictures)
     _check_max_boxes(max_boxes, dataset, as_dict)
     shuffle = bool(re.search(rf"\b{DEFAULT_SPLIT}\b", split)) if shuffle is None else shuffle
     buffer = shuffle_buffer(shuffle, shards, plan, cache)
@@ -221,10 +223,8 @@ def _batched(
     elements: Any, reader: Reader, max_boxes: int | None, batch: int | None, *, drop_remainder: bool
 ) -> Any:
     """The elements as they are given: objects of one number, with both names, in batches."""
-    if max_boxes is not None:
-        elements = mapped(elements, partial(_with_max_boxes, max_boxes))
-    if reader.named_twice:
-        elements = mapped(elements, _with_labels)
+    if reader.named_twice or max_boxes is not None:
+        elements = mapped(elements, partial(_with_labels, max_boxes))
     if not batch:
         return elements
     make_batches = elements.ragged_batch if reader.ragged and max_boxes is None else elements.batch
@@ -296,33 +296,33 @@ def _batch_size(batch_size: int | None, input_context: Any) -> int | None:
 # --- elements -------------------------------------------------------------------------------------
 
 
-def _dict_reader(
-    plan: PixelPlan, dataset: Dataset, image: Reader | None, masks: Mapping[str, Reader]
-) -> Reader:
+def _dict_reader(plan: PixelPlan, dataset: Dataset, pictures: Mapping[str, Reader]) -> Reader:
     """The features that were asked for under their keys, with the pixels instead of encoded ones."""
-    made = {plan.encoded, plan.mask, *(key for key, _ in plan.pictures.values())}
-    stored = [key for key in plan.keys if key not in made]
+    encoded = {picture.key for picture in plan.pictures.values()}
+    stored = [key for key in plan.keys if key not in encoded]
     spec = spec_of(dataset, *stored)
-    for part in (image, *masks.values()):
-        spec |= part.spec if part else {}
+    for picture in pictures.values():
+        spec |= picture.spec
 
     def read(parsed: Parsed) -> dict[str, Any]:
         element = {key: parsed[key] for key in stored}
-        if image:
-            element[samples.IMAGE] = pixels = image.read(parsed)
-            parsed = {**parsed, tf_steps.PIXELS: pixels}
-        return element | {name: mask.read(parsed) for name, mask in masks.items()}
+        for name, picture in pictures.items():
+            element[name] = picture.read(parsed)
+            if name == samples.IMAGE:
+                parsed = {**parsed, tf_steps.PIXELS: element[name]}
+        return element
 
     return Reader(spec, read, any(dataset.features[key].ragged for key in stored))
 
 
-def _pair_reader(dataset: Dataset, image: Reader | None, masks: Mapping[str, Reader]) -> Reader:
+def _pair_reader(dataset: Dataset, pictures: Mapping[str, Reader]) -> Reader:
     """(image, label); the label is a mask, or what `_label_reader` finds.
 
     Raises:
       UsageError: the data set lacks images, or labels of that kind.
     """
-    label = masks.get(samples.MASK) or _label_reader(dataset)
+    image = pictures.get(samples.IMAGE)
+    label = pictures.get(samples.MASK) or _label_reader(dataset)
     if image is None or label is None:
         missing = f"images ({ENCODED_KEY})"
         if image:
@@ -400,21 +400,27 @@ def _check_max_boxes(max_boxes: int | None, dataset: Dataset, as_dict: bool) -> 
         raise UsageError(f"max_boxes is given, but {dataset.path} has no boxes")
 
 
-def _with_max_boxes(max_boxes: int, *element: Any) -> tuple[Any, dict[str, Any]]:
-    """Pads or cuts the boxes and classes of an element to a fixed number."""
-    try:
-        image, label = element
-        boxes, classes = label["boxes"], label["classes"]
-    except (TypeError, ValueError, KeyError) as error:
-        raise UsageError(
-            'with max_boxes, augment must return (image, {"boxes": ..., "classes": ...}), '
-            f"not {element!r}"
-        ) from error
-    padded = {
-        "boxes": _padded(boxes, max_boxes, 0),
-        "classes": _padded(classes, max_boxes, _NO_CLASS),
-    }
-    return image, {**label, **padded}
+def _with_labels(max_boxes: int | None, *element: Any) -> Any:
+    """Adds the classes of objects as "labels", as layers and models of Keras name them.
+
+    With `max_boxes`, boxes and classes are padded or cut to that number before.
+    """
+    label = element[1] if len(element) == 2 and isinstance(element[1], Mapping) else {}
+    if max_boxes is not None:
+        if not label.keys() >= {"boxes", "classes"}:
+            raise UsageError(
+                'with max_boxes, augment must return (image, {"boxes": ..., "classes": ...}), '
+                f"not {element!r}"
+            )
+        boxes = _padded(label["boxes"], max_boxes, 0)
+        label = {
+            **label,
+            "boxes": boxes,
+            "classes": _padded(label["classes"], max_boxes, _NO_CLASS),
+        }
+    if "classes" in label:
+        return element[0], {"labels": label["classes"], **label}
+    return element if len(element) > 1 else element[0]
 
 
 def _padded(values: Any, length: int, filler: int) -> Any:
@@ -422,11 +428,3 @@ def _padded(values: Any, length: int, filler: int) -> Any:
     paddings = [[0, length - tf.shape(cut)[0]]] + [[0, 0]] * (values.shape.rank - 1)
     padded = tf.pad(cut, paddings, constant_values=tf.cast(filler, values.dtype))
     return tf.ensure_shape(padded, [length, *values.shape[1:]])
-
-
-def _with_labels(*element: Any) -> Any:
-    """Adds the classes of objects as "labels", as layers and models of Keras name them."""
-    if len(element) == 2 and isinstance(element[1], Mapping) and "classes" in element[1]:
-        image, label = element
-        return image, {"labels": label["classes"], **label}
-    return element if len(element) > 1 else element[0]

@@ -191,53 +191,76 @@ class Reader(NamedTuple):
 # --- pixels ---------------------------------------------------------------------------------------
 
 
-def image_reader(
-    dataset: Dataset, plan: PixelPlan, *, antialias: bool, crop: CropDecoder | None = None
-) -> Reader | None:
-    """Returns a reader that decodes, crops and resizes the image; None if the examples lack images."""
-    encoded, size, channels = plan.encoded, plan.size, plan.options.channels
-    if antialias and not size:
+def picture_readers(
+    dataset: Dataset, plan: PixelPlan, *, antialias: bool, shares: tuple[float, float] | None = None
+) -> dict[str, Reader]:
+    """Name -> what decodes, crops and resizes the image, the mask, and each further picture.
+
+    Args:
+      dataset: whose examples.
+      plan: the pictures.
+      antialias: as in `load`.
+      shares: the least and the greatest share of an image's area that is cut out; None for the whole image.
+    """
+    if antialias and not plan.size:
         raise UsageError("antialias is for images that are resized: give image_size, too")
-    if not encoded:
-        return None
-    optional = dataset.features[encoded].optional
-    if optional:
-        plan = replace(plan, formats=frozenset())
-    no_jpeg = plan.formats and "jpeg" not in plan.formats
-    exact = plan.options.exact or plan.deep or plan.bare or crop or not size or no_jpeg
+    beside = replace(plan, bare=(), formats=frozenset())
+    decoders = {name: Decoder(beside) for name in plan.pictures}
+    decoders[samples.IMAGE] = Decoder(plan, shares)
+    return {
+        name: _picture_reader(dataset, picture, decoders[name], antialias=antialias)
+        for name, picture in plan.pictures.items()
+    }
+
+
+def _picture_reader(
+    dataset: Dataset, picture: samples.Picture, decoder: Decoder, *, antialias: bool
+) -> Reader:
+    """Reads a picture; one that is missing is of the size of the image."""
+    key, kind, plan = picture.key, picture.kind, decoder.plan
+    size, channels = plan.size, 1 if kind else plan.options.channels
 
     def decode(parsed: Parsed) -> Any:
-        data, number = parsed[encoded], parsed.get(NUMBER_DRAWN)
-        if optional:
-            data = tf.where(tf.equal(data, b""), samples.BLACK, data)
-        if plan.bare:
-            image = _bare_pixels(data, [parsed[key] for key in plan.bare], plan)
-            return crop.of_pixels(image, number) if crop else image
-        if crop:
-            return crop.of_file(data, number)
-        if plan.sides and not exact:
-            return _scaled(data, [parsed[key] for key in plan.sides], plan)
-        return decoded(data, plan)
+        if kind:
+            pixels = tf.io.decode_png(parsed[key], channels=1, dtype=tf.as_dtype(kind))
+        else:
+            pixels = decoder.pixels(parsed, key)
+        pixels.set_shape([None, None, channels])
+        if not size:
+            return pixels
+        if kind:
+            return tf.image.resize(pixels, size, tf.image.ResizeMethod.NEAREST_NEIGHBOR)
+        if not antialias:
+            return tf.image.resize(pixels, size)
+        return tf.cond(  # which takes long, and changes nothing where it has the size
+            tf.reduce_all(tf.shape(pixels)[:2] == size),
+            lambda: tf.cast(pixels, tf.float32),
+            lambda: tf.image.resize(pixels, size, antialias=True),
+        )
+
+    def blank(parsed: Parsed) -> Any:
+        sides = size or (1, 1)
+        if not size and PIXELS in parsed:
+            sides = tf.unstack(tf.shape(parsed[PIXELS])[:2])
+        stored = tf.as_dtype(kind or (tf.float32 if size else plan.options.dtype))
+        return tf.fill([*sides, channels], tf.cast(picture.missing, stored))
 
     def read(parsed: Parsed) -> Any:
-        image = decode(parsed)
-        image.set_shape([None, None, channels])
-        if not size:
-            return image
-        if not antialias:
-            return tf.image.resize(image, size)
-        resized = tf.cond(  # which takes long, and changes nothing where it has the size
-            tf.reduce_all(tf.shape(image)[:2] == size),
-            lambda: tf.cast(image, tf.float32),
-            lambda: tf.image.resize(image, size, antialias=True),
-        )
-        return tf.ensure_shape(resized, [*size, channels])
+        if picture.optional:
+            there = tf.strings.length(parsed[key]) > 0
+            pixels = tf.cond(there, lambda: decode(parsed), lambda: blank(parsed))
+        else:
+            pixels = decode(parsed)
+        sides = size or (None, None)
+        if picture.missing == samples.VOID and not size and PIXELS in parsed:
+            sides = parsed[PIXELS].shape[:2]  # a mask has those of its image
+        return tf.ensure_shape(pixels, [*sides, channels])
 
-    return Reader(spec_of(dataset, encoded, *plan.bare, *(() if exact else plan.sides)), read)
+    return Reader(spec_of(dataset, key, *plan.bare), read)
 
 
-def crop_decoder(dataset: Dataset, random_crop: Any, plan: PixelPlan) -> CropDecoder:
-    """Returns what decodes random parts of images.
+def crop_shares(dataset: Dataset, random_crop: Any, plan: PixelPlan) -> tuple[float, float]:
+    """The least and the greatest share of an image's area that `random_crop` asks for.
 
     Raises:
       UsageError: an option does not fit, or the data set has labels that belong to places in images.
@@ -253,103 +276,96 @@ def crop_decoder(dataset: Dataset, random_crop: Any, plan: PixelPlan) -> CropDec
         )
     if plan.size is None:
         raise UsageError("random_crop is for images that are resized: give image_size, too")
-    if not plan.encoded:
+    if samples.IMAGE not in plan.pictures:
         raise UsageError(f"{dataset.path} has no images ({ENCODED_KEY}) for random_crop")
     placed = [key for key in (*BOX_SIDES, *samples.MASK_KEYS) if dataset.key_of(key)]
     kind = "boxes or masks" if placed else "further pictures"
-    placed += [key for key, _ in plan.pictures.values()]
+    placed += [p.key for name, p in plan.pictures.items() if name != samples.IMAGE]
     if placed:
         raise UsageError(
             f"{dataset.path} has {kind} ({placed[0]}), which random_crop does not move; crop them "
             "together with their image in augment"
         )
-    return CropDecoder((least, greatest), plan)
+    return least, greatest
 
 
-def mask_readers(
-    dataset: Dataset, plan: PixelPlan, *, antialias: bool = False
-) -> dict[str, Reader]:
-    """Name -> what decodes and resizes the mask, and each further picture."""
-    made = {}
-    if plan.mask:
-        made[samples.MASK] = _mask_reader(dataset, plan, plan.mask, plan.mask_pixels, samples.VOID)
-    for name, (key, pixels) in plan.pictures.items():
-        if pixels == samples.DEEP:
-            made[name] = _mask_reader(dataset, plan, key, pixels, 0)
-        else:
-            part = replace(plan, encoded=key, bare=(), sides=(), formats=frozenset())
-            image = image_reader(dataset, part, antialias=antialias)
-            assert image
-            made[name] = image._replace(read=_or_black(key, image, plan))
-    return made
+@dataclass(frozen=True)
+class Decoder:
+    """Decodes images, or a random part of each.
 
-
-def _or_black(key: str, picture: Reader, plan: PixelPlan) -> Callable[[Parsed], Any]:
-    """Reads a picture; one that is missing is black, of the size of the image."""
-    kind = tf.float32 if plan.size else tf.as_dtype(plan.options.dtype)
-
-    def read(parsed: Parsed) -> Any:
-        made = tf.cond(
-            tf.strings.length(parsed[key]) > 0,
-            lambda: picture.read(parsed),
-            lambda: tf.zeros([*(plan.size or _size_of_image(parsed)), plan.options.channels], kind),
-        )
-        return tf.ensure_shape(made, [*(plan.size or (None, None)), plan.options.channels])
-
-    return read
-
-
-def _size_of_image(parsed: Parsed) -> Sequence[Any]:
-    return tf.unstack(tf.shape(parsed[PIXELS])[:2]) if PIXELS in parsed else (1, 1)
-
-
-def _mask_reader(
-    dataset: Dataset, plan: PixelPlan, key: str, pixels_type: str, missing: int
-) -> Reader:
-    pixels = tf.as_dtype(pixels_type)
-
-    def read(parsed: Parsed) -> Any:
-        decode = partial(tf.io.decode_png, parsed[key], channels=1, dtype=pixels)
-        if dataset.features[key].optional:
-            mask = tf.cond(
-                tf.strings.length(parsed[key]) > 0,
-                decode,
-                lambda: tf.fill([*_size_of_image(parsed), 1], tf.cast(missing, pixels)),
-            )
-        else:
-            mask = decode()
-        mask.set_shape([None, None, 1])
-        if plan.size:
-            return tf.image.resize(mask, plan.size, tf.image.ResizeMethod.NEAREST_NEIGHBOR)
-        of_image = PIXELS in parsed and key == plan.mask
-        return tf.ensure_shape(mask, [*parsed[PIXELS].shape[:2], 1]) if of_image else mask
-
-    return Reader(spec_of(dataset, key), read)
-
-
-def _scaled(data: Any, sides: Sequence[Any], plan: PixelPlan) -> Any:
-    """Decodes an image file, a JPEG at the smallest scale with both sides long enough.
-
-    libjpeg then leaves out the finest details of each block of 8 x 8 pixels instead of computing them.
+    Attributes:
+      plan: of the images. Unless pixels have to be exact, a JPEG is decoded at the smallest scale that leaves
+        enough of them: libjpeg then leaves out the finest details of each block of 8 x 8 pixels instead of
+        computing them.
+      shares: as in `picture_readers`.
     """
 
-    def decode(scale: int) -> Any:
-        if scale == 1:
-            return decoded(data, plan)
-        return _of_jpeg(data, plan.options.channels, partial(tf.io.decode_jpeg, data, ratio=scale))
+    plan: PixelPlan
+    shares: tuple[float, float] | None = None
 
-    # A side of 1001 pixels becomes 126 at the scale 1/8.
-    pairs = list(zip(sides, map(samples.scaled_side, plan.size or ()), strict=True))
-    enough = [
-        tf.reduce_all([-(-side // scale) >= least for side, least in pairs]) for scale in _SCALES
-    ]
-    return _at_scale(enough, decode, where=_begins(data, plan, _JPEG))
+    def pixels(self, parsed: Parsed, key: str) -> Any:
+        """Decodes the image under a key."""
+        data, number = parsed[key], parsed.get(NUMBER_DRAWN)
+        if self.plan.bare:
+            image = _bare_pixels(data, [parsed[key] for key in self.plan.bare], self.plan)
+            return self._part(image, number)
+        return self.of_file(data, number)
 
+    def of_file(self, data: Any, number: Any = None) -> Any:
+        """Decodes an image file, or the part of it that a number draws."""
 
-def _at_scale(enough: Sequence[Any], decode: Callable[[int], Any], where: Any = True) -> Any:
-    """Decodes at the last scale that leaves enough pixels; at 1 if none does, or not where it may be less."""
-    number = tf.where(where, tf.reduce_sum(tf.cast(enough, tf.int32)), 0)
-    return tf.switch_case(number, [partial(decode, scale) for scale in (1, *_SCALES)])
+        def of_any_format() -> Any:
+            return self._part(decoded(data, self.plan), number)
+
+        if self.plan.deep or not (self.shares or self._needed):
+            return of_any_format()
+        is_jpeg = _begins(data, self.plan, _JPEG)
+        return _either(is_jpeg, lambda: self._of_jpeg(data, number), of_any_format)
+
+    @property
+    def _needed(self) -> Sequence[int]:
+        """The height and width that are enough of a JPEG, or none where its pixels have to be exact."""
+        exact = self.plan.options.exact or not self.plan.size
+        return () if exact else [*map(samples.scaled_side, self.plan.size or ())]
+
+    def _part(self, image: Any, number: Any) -> Any:
+        if not self.shares:
+            return image
+        top, left, height, width = tf.unstack(self.window(tf.shape(image)[:2], number))
+        return image[top : top + height, left : left + width]
+
+    def window(self, size: Any, number: Any) -> Any:
+        """Draws top, left, height and width, int32 [4], from the height and width of an image."""
+        begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
+            tf.concat([size, [3]], 0),
+            tf.zeros([1, 0, 4]),
+            seed=tf.stack([number, 0]),
+            min_object_covered=0.0,
+            aspect_ratio_range=_ASPECTS,
+            area_range=self.shares,
+            max_attempts=_ATTEMPTS,
+            use_image_if_no_bounding_boxes=True,
+        )
+        return tf.concat([begin[:2], extent[:2]], 0)
+
+    def _of_jpeg(self, data: Any, number: Any) -> Any:
+        """Decodes a JPEG at the last scale that leaves enough pixels; at 1 if none does."""
+        size = tf.io.extract_jpeg_shape(data)[:2]
+        window = self.window(size, number) if self.shares else tf.concat([[0, 0], size], 0)
+
+        def decode(scale: int) -> Any:
+            # In pixels of the scaled image: a side of 1001 pixels becomes 126 at the scale 1/8.
+            part = tf.concat([window[:2] // scale, -(-window[2:] // scale)], 0)
+            function = partial(tf.io.decode_jpeg, data, ratio=scale)
+            if self.shares:
+                function = partial(tf.io.decode_and_crop_jpeg, data, part, ratio=scale)
+            return _of_jpeg(data, self.plan.options.channels, function)
+
+        if not self._needed:
+            return decode(1)
+        enough = [tf.reduce_all(-(-window[2:] // scale) >= self._needed) for scale in _SCALES]
+        scales = [partial(decode, scale) for scale in (1, *_SCALES)]
+        return tf.switch_case(tf.reduce_sum(tf.cast(enough, tf.int32)), scales)
 
 
 def _begins(data: Any, plan: PixelPlan, *beginnings: bytes) -> Any:
@@ -409,27 +425,17 @@ def _of_jpeg(data: Any, channels: int, decode: Callable[..., Any]) -> Any:
 
 def converted(image: Any, channels: int) -> Any:
     """Converts between grey and colour; drops the alpha channel, or adds an opaque one."""
-    has_colours = tf.shape(image)[-1] > 2
-    if channels == 1:
-        colours = image[..., :3]
-        return tf.cond(
-            has_colours,
-            lambda: tf.image.rgb_to_grayscale(tf.ensure_shape(colours, [None, None, 3])),
-            lambda: image[..., :1],
-        )
-    colours = tf.cond(
-        has_colours, lambda: image[..., :3], lambda: tf.concat([image[..., :1]] * 3, axis=-1)
-    )
-    if channels == 3:
-        return colours
-    alpha = tf.cond(
-        tf.shape(image)[-1] % 2 == 0,
-        lambda: image[..., -1:],
-        lambda: tf.fill(
-            [*tf.unstack(tf.shape(image)[:2]), 1], tf.cast(image.dtype.max, image.dtype)
-        ),
-    )
-    return tf.concat([colours, alpha], axis=-1)
+    stored = tf.shape(image)[-1]
+    chosen = tf.where(stored > 2, [0, 1, 2], [0, 0, 0])
+    if channels == 4:
+        one = tf.concat([tf.shape(image)[:2], [1]], 0)
+        opaque = tf.fill(one, tf.cast(image.dtype.max, image.dtype))
+        image = tf.concat([image, opaque], -1)
+        chosen = tf.concat([chosen, [stored - (stored + 1) % 2]], 0)
+    pixels = tf.gather(image, chosen, axis=-1)
+    if channels > 1:
+        return pixels
+    return tf.cond(stored > 2, lambda: tf.image.rgb_to_grayscale(pixels), lambda: image[..., :1])
 
 
 def _bare_pixels(data: Any, shape: Sequence[Any], plan: PixelPlan) -> Any:
@@ -448,7 +454,7 @@ def checked_images(
       UsageError: they are arrays instead of files, or are to be batched and differ in size. A later image of
         another size fails its batch.
     """
-    samples.check_first_image(dataset, shards, plan.encoded)
+    samples.check_first_image(dataset, shards, plan.pictures[samples.IMAGE].key)
     if not batched or plan.size:
         return image
     if not tf.executing_eagerly():
@@ -479,62 +485,3 @@ def checked_images(
 def numbers(seed: int | None) -> Any:
     """An endless data set of random numbers; other ones in each pass, the same ones for a seed."""
     return tf.data.Dataset.random(seed, rerandomize_each_iteration=True)
-
-
-@dataclass(frozen=True)
-class CropDecoder:
-    """Decodes a random part of an image file.
-
-    Attributes:
-      shares: the least and the greatest share of the image's area.
-      plan: of the images, which are resized. Unless pixels have to be exact, a JPEG is decoded at the smallest
-        scale where the part is still large enough.
-    """
-
-    shares: tuple[float, float]
-    plan: PixelPlan
-
-    def of_file(self, data: Any, number: Any) -> Any:
-        """Decodes a part of an image file, as drawn by a number."""
-
-        def of_whole() -> Any:
-            return self.of_pixels(decoded(data, self.plan), number)
-
-        if self.plan.deep:
-            return of_whole()
-        is_jpeg = _begins(data, self.plan, _JPEG)
-        return _either(is_jpeg, lambda: self._part_of_jpeg(data, number), of_whole)
-
-    def of_pixels(self, image: Any, number: Any) -> Any:
-        """A part of an image, as drawn by a number."""
-        top, left, height, width = tf.unstack(self.window(tf.shape(image)[:2], number))
-        return image[top : top + height, left : left + width]
-
-    def window(self, size: Any, number: Any) -> Any:
-        """Draws top, left, height and width, int32 [4], from the height and width of an image."""
-        begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
-            tf.concat([size, [3]], 0),
-            tf.zeros([1, 0, 4]),
-            seed=tf.stack([number, 0]),
-            min_object_covered=0.0,
-            aspect_ratio_range=_ASPECTS,
-            area_range=self.shares,
-            max_attempts=_ATTEMPTS,
-            use_image_if_no_bounding_boxes=True,
-        )
-        return tf.concat([begin[:2], extent[:2]], 0)
-
-    def _part_of_jpeg(self, data: Any, number: Any) -> Any:
-        window = self.window(tf.io.extract_jpeg_shape(data)[:2], number)
-
-        def decode(scale: int) -> Any:
-            # In pixels of the scaled image.
-            part = tf.concat([window[:2] // scale, tf.maximum(1, window[2:] // scale)], 0)
-            function = partial(tf.io.decode_and_crop_jpeg, data, part, ratio=scale)
-            return _of_jpeg(data, self.plan.options.channels, function)
-
-        if self.plan.options.exact:
-            return decode(1)
-        needed = [samples.scaled_side(side) for side in self.plan.size or ()]
-        enough = [tf.reduce_all(window[2:] // scale >= needed) for scale in _SCALES]
-        return _at_scale(enough, decode)

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.records import formats
 from beam_pipeline.dataset import Folders, Shard, cut, fingerprint, is_count, open_to_read
 from beam_pipeline.readers import random_access, samples
-from beam_pipeline.readers.shards import Records, check_shards, records_of_shard
+from beam_pipeline.readers.shards import check_shards, records_of_shard
 
 try:
     import torch
@@ -133,7 +132,7 @@ class TFRecordDataset(IterableDataset[Any]):
     def _left(self, part: range, read: int, epoch: int, worker: int) -> Iterator[_Record]:
         """Yields the records of a worker's part that follow those it has read in an epoch.
 
-        Those that it drew from its buffer are not read again: drawing numbers instead of records
+        Only those that lie between records left in its buffer are read again: drawing numbers instead of records
         tells which were left in the buffer.
         """
         size, shards = self._shuffle_buffer, list(self._shards)
@@ -169,14 +168,12 @@ class TFRecordDataset(IterableDataset[Any]):
                 yield record, shard.uri
 
     def _at(self, shards: Sequence[Shard], positions: Sequence[int]) -> Iterable[_Record]:
-        """The records at some positions, in their order; read one after another where they are."""
+        """The records at some positions, in their order; those between them are read as well."""
         wanted = range(min(positions, default=0), max(positions, default=-1) + 1)
-        if len(wanted) == len(positions) or not formats.has_jumps(self._record_format):
-            in_buffer = set(positions)
-            records = zip(wanted, self._records(shards, wanted), strict=True)
-            read = {position: record for position, record in records if position in in_buffer}
-            return [read[position] for position in positions]
-        return Records(shards, self._record_format).read_all(positions)
+        in_buffer = set(positions)
+        records = zip(wanted, self._records(shards, wanted), strict=True)
+        read = {position: record for position, record in records if position in in_buffer}
+        return [read[position] for position in positions]
 
 
 class _Samples(Iterator[Any]):

@@ -35,8 +35,7 @@ import requests.adapters
 import requests.certs
 import requests.utils
 import urllib3
-from google.api_core.exceptions import GoogleAPICallError, RetryError, from_http_status
-from google.api_core.retry import Retry
+from google.api_core.exceptions import GoogleAPICallError, from_http_status
 from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import GoogleAuthError, TransportError
 from google.auth.transport.requests import Request
@@ -158,22 +157,13 @@ class GoogleStorage(buckets.BucketFiles):
                 return
 
     def put(self, uri: str, data: bytes | mmap.mmap, crc32c: str, *, new: bool) -> None:
-        """Writes as the protocol describes: more than 8 MiB by several requests, each repeated for itself."""
-        blob, waiting, size = _blob(uri), buckets.Waiting(self.title), len(data)
-        retry = Retry(
-            predicate=is_transient,
-            on_error=lambda error: waiting.add(self.text(error), buckets.RETRY_SECONDS),
-            initial=buckets.FIRST_DELAY,
-            maximum=buckets.LONGEST_DELAY,
-            timeout=buckets.RETRY_SECONDS,
-        )
+        """Writes as the protocol describes: more than 8 MiB by several requests, all of which are repeated."""
         options = {**_OPTIONS, **_condition(new)}
-        if isinstance(data, mmap.mmap):
-            options["retry"] = retry
-        else:
-            data = io.BytesIO(data)  # type: ignore[assignment]
+        file = data if isinstance(data, mmap.mmap) else io.BytesIO(data)
         try:
-            blob.upload_from_file(data, rewind=True, size=size, checksum="crc32c", **options)
+            _blob(uri).upload_from_file(
+                file, rewind=True, size=len(data), checksum="crc32c", **options
+            )
         except ValueError as error:  # the server has stored less of a chunk than was sent
             raise DamagedError(f"the upload cannot continue: {error}") from error
 
@@ -213,8 +203,6 @@ class GoogleStorage(buckets.BucketFiles):
         is_damaged = isinstance(error, DamagedError) or type(error).__name__ == "DataCorruption"
         if is_damaged or is_transient(error) or _is_forgotten(error):
             return None
-        if isinstance(error, RetryError):
-            return self.timeout(buckets.RETRY_SECONDS, self.text(error.cause), uri)
         if isinstance(error, GoogleAuthError):
             return CredentialsError(
                 f"{uri}: credentials cannot be used: {error}; {CREDENTIALS_HELP}"

@@ -1,15 +1,15 @@
 """Cuts the names below a prefix of a bucket into ranges that can be listed in parallel.
 
 A listing returns names in order, one page at a time, and gives no information on later names. So
-the names are explored by probes; a probe is a request for the first name at or after a point. The
-first probes of a range determine how many characters all of its names share. The next ones try
-points among the characters that follow; a point after which they find a name cuts the range. With
-img_000.jpg to img_399.jpg in a bucket, four ranges take 13 probes. These are some of them:
+the names are explored by probes; a probe is a request for the first name at or after a point. A first
+probe after the next character of the first name tells whether all names of a range share it. If not,
+points among the characters that follow are tried; one at or after which there is a name cuts the range. With
+img_000.jpg to img_399.jpg in a bucket, four ranges take 14 probes. These are some of them:
 
     probe from    finds          conclusion
     ""            img_000.jpg    the first name
     "j"           nothing        all names begin with "i"
-    "imh"         nothing        ... with "img": the steps double
+    "imh"         nothing        ... with "img"
     "img_1"       img_100.jpg    names differ after "img_": "0" is one character that follows
     "img_:"       nothing        no name has a character after the digits
     "img_5"       nothing        ... nor one of 5 to 9: halve the remaining digits
@@ -23,37 +23,17 @@ of Python's strings.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from posixpath import commonprefix
 from typing import NamedTuple
 
-PROBES_PER_RANGE = 4
+PROBES_PER_RANGE = 5
 """Probes allowed for each wanted range, on average."""
 
+_KINDS = (0x3A, 0x5B, 0x7B, 0x80)
+"""The ends of digits, capitals, letters and ASCII. Names rarely use all of them, so these points are tried first."""
+
 _BEYOND = 0x110000  # code points end here
-_SURROGATES = range(0xD800, 0xE000)  # not encodable in UTF-8
-_FIRST_PRINTABLE = 0x20
-
-_BOUNDARIES = (
-    _FIRST_PRINTABLE,
-    *(0x30, 0x3A),  # digits
-    *(0x41, 0x47, 0x5B),  # A to F, G to Z
-    *(0x61, 0x67, 0x7B),  # a to f, g to z
-    *(0x7F, 0xA0),  # control characters
-    *(0x0300, 0x0370),  # combining characters
-    *(0x0400, 0x0530),  # Cyrillic
-    *(0x1100, 0x1200),  # letters that make up Korean syllables
-    *(0x3000, 0x3100),  # Japanese syllables
-    *(0x4E00, 0xA000),  # Chinese characters
-    *(0xAC00, 0xD7B0),  # Korean syllables
-    *(0xE000, 0x10000),
-)
-"""Boundaries between kinds of characters. Names rarely use all kinds, so these points are tried
-first."""
-
-_CONTROL = (*range(0x20), *range(0x7F, 0xA0))  # ranges are not cut between these
+_LAST_BEFORE_SURROGATES, _AFTER_SURROGATES = 0xD7FF, 0xE000  # which are not encodable in UTF-8
 
 
 class KeyRange(NamedTuple):
@@ -92,7 +72,7 @@ def find_key_ranges(
     name = first(*within)
     if name is None:
         return ()
-    parts = [_Part(*within, name, 0, 1.0).narrowed()]
+    parts = [_Part(*within, name)._shared().narrowed()]
     allowed = PROBES_PER_RANGE * wanted + len(name)
     probes = 1
     while len(parts) < wanted:
@@ -121,13 +101,8 @@ def _heavy(parts: Sequence[_Part], wanted: int) -> list[int]:
     return sorted(heavy, key=lambda index: -parts[index].weight)
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """A range, and the knowledge about its names.
-
-    First, probes determine how many characters its names share, in steps that double and then
-    halve. Then the range of the next character is halved, until one character is left or the range
-    is light.
 
     Attributes:
       start, end: its limits.
@@ -135,19 +110,17 @@ class _Part:
       same: the number of characters that all its names are known to share.
       weight: its estimated share of all names.
       beyond: an upper limit, exclusive, of the code point that follows the shared characters.
-      most: the most characters that its names can share; -1 if unknown.
-      step: the number of characters beyond `same` to try next, while `most` is unknown.
-      whole: True if it cannot be cut, such as a range with a single name.
+      differs: True if it is known that not all names have the same.
+      whole: True if the range has a single name.
     """
 
     start: str
     end: str
     name: str
-    same: int
-    weight: float
+    same: int = 0
+    weight: float = 1.0
     beyond: int = _BEYOND
-    most: int = -1
-    step: int = 1
+    differs: bool = False
     whole: bool = False
 
     @property
@@ -155,24 +128,34 @@ class _Part:
         """The point of the next probe; empty if further probes are useless."""
         if self.whole:
             return ""
+        return self.name[: self.same] + chr(self._code)
+
+    @property
+    def _code(self) -> int:
+        """The code point at index `same` to probe at."""
         if self.same == len(self.name):
-            return self.name + chr(_FIRST_PRINTABLE)
-        if self.same == self.most:
-            between = self._between
-            return self.name[: self.same] + chr(between) if between else ""
-        return _after(self.name[: self._tried])
+            return ord(" ")
+        low = ord(self.name[self.same])
+        if not self.differs:
+            return _next(low)
+        middle = (low + 1 + self.beyond) // 2
+        middle = next((kind for kind in _KINDS if low < kind < self.beyond), middle)
+        if _LAST_BEFORE_SURROGATES < middle < _AFTER_SURROGATES:
+            middle = _LAST_BEFORE_SURROGATES
+        return max(middle, _next(low))
 
     def learn(self, later: str | None) -> tuple[_Part, ...]:
         """Returns the range, or its pieces, given the first name at or after `point`."""
-        if later is not None and not later.startswith(self.name[: self.same]):
-            return (replace(self, whole=True),)  # control characters, where ranges are not cut
         if self.same == len(self.name):  # do others begin with this name?
-            return (replace(self, whole=True) if later is None else replace(self, name=later),)
-        if self.same == self.most:
-            return self._cut(later)
+            return (self._replace(whole=True) if later is None else self._replace(name=later),)
         if later is None:
-            return (replace(self, same=self._tried, step=2 * self.step),)
-        return (replace(self, most=len(commonprefix((self.name, later)))),)
+            return (self._replace(beyond=self._code)._shared(),)
+        if not self.differs:
+            return (self._replace(differs=True),)
+        half = self.weight / 2
+        left = self._replace(end=self.point, beyond=self._code, weight=half)
+        right = self._replace(start=self.point, name=later, weight=half)
+        return left._shared(), right._shared()
 
     def narrowed(self) -> _Part:
         """Returns the range with the conclusions that need no request: no name is beyond its end."""
@@ -181,47 +164,12 @@ class _Part:
             (part,) = part.learn(None)
         return part
 
-    @property
-    def _tried(self) -> int:
-        """The number of shared characters to probe for."""
-        if self.most < 0:
-            return min(self.same + self.step, len(self.name))
-        return (self.same + self.most + 1) // 2
-
-    @property
-    def _between(self) -> int:
-        """The code point at index `same` to cut at, or 0."""
-        low = ord(self.name[self.same])
-        kind = bisect_right(_BOUNDARIES, low)
-        if kind < len(_BOUNDARIES) and _BOUNDARIES[kind] < self.beyond:
-            return _BOUNDARIES[kind]
-        if low in _CONTROL:
-            return 0
-        middle = (low + 1 + self.beyond) // 2
-        if middle in _SURROGATES:
-            middle = _SURROGATES.stop
-        return middle if low < middle < self.beyond else 0
-
-    def _cut(self, later: str | None) -> tuple[_Part, ...]:
-        low, between = ord(self.name[self.same]), self._between
-        if later is None:
-            return (replace(self, beyond=between)._of_one_character(),)
-        share = 0.5 if between in _BOUNDARIES else (between - low) / (self.beyond - low)
-        point = self.point
-        left = replace(self, end=point, beyond=between, weight=self.weight * share)
-        right = replace(self, start=point, name=later, weight=self.weight * (1 - share))
-        return left._of_one_character(), right._of_one_character()
-
-    def _of_one_character(self) -> _Part:
+    def _shared(self) -> _Part:
         """Returns the range; if only one character is left at index `same`, the names share it."""
-        if self.beyond - ord(self.name[self.same]) > 1:
+        if _next(ord(self.name[self.same])) < self.beyond:
             return self
-        return replace(self, same=self.same + 1, beyond=_BEYOND, most=-1, step=1)
+        return self._replace(same=self.same + 1, beyond=_BEYOND, differs=False)
 
 
-def _after(text: str) -> str:
-    """Returns the first text after all that begin with this one, but no control character."""
-    code = max(ord(text[-1]) + 1, _FIRST_PRINTABLE)
-    if code in _SURROGATES:
-        code = _SURROGATES.stop
-    return text[:-1] + chr(code) if code < _BEYOND else ""
+def _next(code: int) -> int:
+    return _AFTER_SURROGATES if code == _LAST_BEFORE_SURROGATES else code + 1

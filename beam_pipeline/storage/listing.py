@@ -47,8 +47,7 @@ from beam_pipeline.storage import base, files
 from beam_pipeline.storage.files import file_system
 from beam_pipeline.storage.key_ranges import EVERYTHING, KeyRange, find_key_ranges
 
-_MOST_REPEATS = 2_000  # far more than the links within links of any real data set
-_FOLDER = 8  # files that take as long to list as a folder takes to open
+_MOST_LINKS = 2  # within each other: more may multiply the folders without end
 _FIRST_SURROGATE = 0xD800  # not encodable in UTF-8, like those up to U+DFFF
 _ENTRIES: Mapping[str, Callable[[BinaryIO], Iterator[Entry]]] = {TAR: tar_entries, ZIP: zip_entries}
 
@@ -76,12 +75,10 @@ def list_local_root(root: filters.ImageRoot, batch_size: int) -> Iterator[filter
 
     Links to folders are followed, but not in circles. A folder may be reached by several links; its
     images then have several keys. If folders all link to each other, the number of paths grows with
-    the factorial of their number, so the number of times that links within links lead to a folder
-    is limited.
+    the factorial of their number, so links within links within links are an error.
 
     Raises:
-      ListingError: a folder below the root or the size of a file cannot be read, or links multiply
-        the folders.
+      ListingError: a folder below the root or the size of a file cannot be read, or a link is inside two others.
     """
     listing = LocalListing(root, [Subfolder(root.uri)])
     dead_letters: list[DeadLetter] = []
@@ -102,13 +99,11 @@ class Subfolder(NamedTuple):
       path: its path.
       above: the folders above it; once it is opened, itself as well.
       links: how many of these, and itself, are links.
-      is_link: it is a link.
     """
 
     path: str
     above: frozenset[_Identity] = frozenset()
     links: int = 0
-    is_link: bool = False
 
 
 class Files(NamedTuple):
@@ -123,45 +118,33 @@ class Files(NamedTuple):
     names: Sequence[str]
 
 
-LinkedFolder = tuple[str, _Identity]
-"""The path of a folder that links within links lead to, and its identity."""
-
-
 class LocalListing:
     """Lists some folders of a local root, and what is below them.
 
     Attributes:
       waiting: the folders that are still to be listed.
-      done: the work so far, in files; a folder counts as several.
       rules: decide which files are images, and count the others.
-      links: the folders that nested links have led to.
     """
 
     def __init__(self, root: filters.ImageRoot, folders: Sequence[Subfolder] = ()) -> None:
         self.waiting = list(folders)
-        self.done = 0
         self.rules = filters.ListingFilter(root)
-        self.links = Links()
         self._prefix = os.path.join(root.uri.rstrip("/"), "") or "/"
 
-    def files(self, at_once: int, until: float = float("inf")) -> Iterator[Files]:
+    def files(self, at_once: int) -> Iterator[Files]:
         """Yields the files of the folders that wait, those that are not images included.
 
         Args:
           at_once: names yielded together, at most.
-          until: work after which no other folder is opened.
 
         Raises:
-          ListingError: a folder cannot be read, or links multiply the folders.
+          ListingError: a folder cannot be read, or a link is inside two others.
         """
-        while self.waiting and self.done < until:
+        while self.waiting:
             folder = self._enter(self.waiting.pop())
             if folder is None:
                 continue
-            self.done += _FOLDER
-            for part in self._scan(folder, at_once):
-                self.done += len(part.names)
-                yield part
+            yield from self._scan(folder, at_once)
 
     def _enter(self, folder: Subfolder) -> Subfolder | None:
         """A folder that is open; None if it is one of the folders above itself."""
@@ -172,8 +155,11 @@ class LocalListing:
         identity = status.st_dev, status.st_ino
         if identity in folder.above:
             return None
-        if folder.is_link and folder.links > 1:
-            self.links.add((folder.path, identity))
+        if folder.links > _MOST_LINKS:
+            raise errors.ListingError(
+                f"{text.printable(folder.path)}: a link to a folder inside {_MOST_LINKS} other links, deeper than links are "
+                f"followed; name {text.printable(os.path.realpath(folder.path))} in --images, or remove the link"
+            )
         return folder._replace(above=folder.above | {identity})
 
     def _scan(self, folder: Subfolder, at_once: int) -> Iterator[Files]:
@@ -184,9 +170,8 @@ class LocalListing:
                     if _is_folder(entry):
                         key = entry.path[len(self._prefix) :]
                         if self.rules.can_hold(key) and self.rules.enters(entry.name):
-                            is_link = entry.is_symlink()
-                            links = folder.links + is_link
-                            self.waiting.append(Subfolder(entry.path, folder.above, links, is_link))
+                            links = folder.links + entry.is_symlink()
+                            self.waiting.append(Subfolder(entry.path, folder.above, links))
                         continue
                     names.append(entry.name)
                     if len(names) == at_once:
@@ -212,27 +197,6 @@ class LocalListing:
         if not text.is_utf8("".join(uri for _, uri in files)) or not text.is_utf8_everywhere():
             files = [*_decoded(files, dead_letters)]
         return _with_status(files, dead_letters), dead_letters
-
-
-class Links:
-    """Counts how often links within links lead to a folder."""
-
-    def __init__(self) -> None:
-        self.folders: list[LinkedFolder] = []
-        self._first: dict[_Identity, str] = {}
-        self._repeats = 0
-
-    def add(self, folder: LinkedFolder) -> None:
-        """Counts a folder that is a link within a link. Raises ListingError."""
-        self.folders.append(folder)
-        path, identity = folder
-        self._repeats += self._first.setdefault(identity, path) != path
-        if self._repeats > _MOST_REPEATS:
-            raise errors.ListingError(
-                f"links between folders lead to the same folders more than {_MOST_REPEATS} times, such as "
-                f"to {text.printable(os.path.realpath(path))} by way of {text.printable(path)}; remove links that lead back, "
-                "or name the folders themselves in --images"
-            )
 
 
 def _listing_error(folder: str, error: OSError) -> errors.ListingError:

@@ -9,14 +9,13 @@ almost no cost if they are in the page cache.
 from __future__ import annotations
 
 import os
-import resource
 import sys
 import time
 from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.records.shard_writer import ImageReader
 from beam_pipeline.core.uris import is_remote
@@ -32,9 +31,6 @@ LOCAL_FILES = 16 if sys.platform == "linux" else 0
 
 SHARED_BYTES = 64_000_000
 """Bytes of images that a writer keeps for further samples of its shard."""
-
-LOOK_EVERY = 64
-"""Files after which a writer checks whether any of them came from the disk."""
 
 _WAITING_PER_READ = 8  # so that one slow read does not leave the others idle
 
@@ -56,8 +52,8 @@ class ReadOptions:
 
     Attributes:
       max_reads: reads in flight; with 1, a read begins when its image is needed.
-      max_bytes: total expected size of the images in flight or waiting to be taken; a larger image
-        is read alone.
+      max_bytes: total expected size of the images in flight, prefetched or waiting to be taken; a larger
+        image is read alone.
       prefetched: local files that the kernel is asked to fetch ahead; excludes several reads.
     """
 
@@ -81,22 +77,25 @@ class ReadAhead:
 
     Attributes:
       read: an `ImageReader` that must be called with exactly the requests, in their order. It
-        raises the error of a read when that read's turn comes. With `max_reads` of 1 it is the
+        raises the error of a read when that read's turn comes. If nothing is read ahead, it is the
         plain function, without a thread.
     """
 
     def __init__(self, requests: Requests, read: ImageReader, options: ReadOptions) -> None:
-        self.read: ImageReader = self._take if options.max_reads > 1 else read
+        self._is_ahead = options.max_reads > 1 or options.prefetched > 0
+        self.read: ImageReader = self._take if self._is_ahead else read
         self._requests = iter(requests)
         self._plain_read = read
-        self._max_waiting = options.max_reads * _WAITING_PER_READ
+        self._max_waiting = options.prefetched or options.max_reads * _WAITING_PER_READ
         self._max_bytes = options.max_bytes
         self._threads = ThreadPoolExecutor(options.max_reads, thread_name_prefix="read-ahead")
-        self._waiting: deque[tuple[Request, Future[bytes]]] = deque()
+        self._waiting: deque[tuple[Request, Any]] = deque()
         self._waiting_bytes = 0
         self._next: Request | None = None
 
     def __enter__(self) -> ReadAhead:
+        if self._is_ahead:
+            self._begin_reads()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -105,11 +104,12 @@ class ReadAhead:
 
     def _take(self, uri: str, size: int, offset: int) -> bytes:
         self._begin_reads()
-        request, future = self._waiting.popleft() if self._waiting else (None, None)
-        if future is None or request != (uri, size, offset):
-            raise _out_of_order((uri, size, offset), request)
+        request, begun = self._waiting.popleft() if self._waiting else (None, None)
+        if request is None or request != (uri, size, offset):
+            raise ValueError(f"read {(uri, size, offset)}, expected the next request: {request}")
+        self._begin_reads()
         try:
-            return future.result()
+            return self._finish(request, begun)
         finally:
             self._waiting_bytes -= size
 
@@ -118,11 +118,20 @@ class ReadAhead:
             request = self._next = self._next or next(self._requests, None)
             if request is None:
                 return
-            if self._waiting and self._waiting_bytes + request.size > self._max_bytes:
+            if self._waiting_bytes and self._waiting_bytes + request.size > self._max_bytes:
                 return
-            self._waiting.append((request, self._threads.submit(self._read_timed, *request)))
+            self._waiting.append((request, self._begin(request)))
             self._waiting_bytes += request.size
             self._next = None
+
+    def _begin(self, request: Request) -> Any:
+        """Begins a read; returns what `_finish` takes."""
+        return self._threads.submit(self._read_timed, *request)
+
+    def _finish(self, request: Request, begun: Any) -> bytes:
+        """Returns the bytes of a read that was begun."""
+        data: bytes = begun.result()
+        return data
 
     def _read_timed(self, uri: str, size: int, offset: int) -> bytes:
         began = time.monotonic()
@@ -132,55 +141,23 @@ class ReadAhead:
             pace.meter.add_read(time.monotonic() - began)
 
 
-class Prefetch:
-    """Lets the kernel fetch local files before they are needed, while a `with` block runs.
+class Prefetch(ReadAhead):
+    """Lets the kernel fetch local files before they are needed, while a `with` block runs."""
 
-    While all files are in the page cache, it stops prefetching and only reads.
+    def _begin(self, request: Request) -> int:
+        # Part of a file, and members of archives, are read when they are needed.
+        is_file = request.offset < 0 and request.uri.startswith("/")
+        return open_prefetched(request.uri) if is_file else -1
 
-    Attributes:
-      read: an `ImageReader` that must be called with exactly the requests, in their order.
-    """
-
-    def __init__(self, requests: Requests, read: ImageReader, options: ReadOptions) -> None:
-        self.read: ImageReader = self._take
-        self._requests = iter(requests)
-        self._plain_read = read
-        self._ahead = options.prefetched
-        self._opened: deque[tuple[Request, int]] = deque()
-        self._count = 0
-        self._worthwhile = True
-        self._blocks = 0
-
-    def __enter__(self) -> Prefetch:
-        self._blocks = _blocks_read()
-        for _ in range(self._ahead):
-            self._open_next()
-        return self
+    def _finish(self, request: Request, begun: int) -> bytes:
+        if begun < 0:
+            return self._plain_read(*request)
+        return read_and_close(begun, request.uri, request.size)
 
     def __exit__(self, *_: object) -> None:
-        while self._opened:
-            _, file = self._opened.popleft()
+        for _, file in self._waiting:
             if file >= 0:
                 os.close(file)
-
-    def _take(self, uri: str, size: int, offset: int) -> bytes:
-        self._open_next()
-        request, file = self._opened.popleft() if self._opened else (None, -1)
-        if request != (uri, size, offset):
-            raise _out_of_order((uri, size, offset), request)
-        return self._plain_read(uri, size, offset) if file < 0 else read_and_close(file, uri, size)
-
-    def _open_next(self) -> None:
-        request = next(self._requests, None)
-        if request is None:
-            return
-        # Part of a file, and members of archives, are read when they are needed.
-        prefetch = self._worthwhile and request.offset < 0 and request.uri.startswith("/")
-        self._opened.append((request, open_prefetched(request.uri) if prefetch else -1))
-        self._count += 1
-        if self._count % LOOK_EVERY == 0:
-            before, self._blocks = self._blocks, _blocks_read()
-            self._worthwhile = self._blocks > before
 
 
 class SharedReads:
@@ -235,15 +212,6 @@ class SharedReads:
         return image
 
 
-def read_ahead(requests: Requests, read: ImageReader, options: ReadOptions) -> ReadAhead | Prefetch:
+def read_ahead(requests: Requests, read: ImageReader, options: ReadOptions) -> ReadAhead:
     """Reads ahead, or lets the kernel do it, depending on the options."""
     return (Prefetch if options.prefetched else ReadAhead)(requests, read, options)
-
-
-def _blocks_read() -> int:
-    """Returns how often the kernel has read from a disk for this thread."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock
-
-
-def _out_of_order(asked: tuple[str, int, int], request: Request | None) -> ValueError:
-    return ValueError(f"read {asked}, expected the next request: {request}")

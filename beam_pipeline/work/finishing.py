@@ -9,15 +9,14 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 from beam_pipeline.core import errors, packing
 from beam_pipeline.core.dataset import changes, manifest, names
 from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, NO_DUPLICATES, Duplicates
 from beam_pipeline.core.dataset.plan import Plan, accounting_error, all_filtered, too_many_bad
-from beam_pipeline.core.dataset.tally import Tally, Totals
+from beam_pipeline.core.dataset.tally import Tally, Totals, without_totals
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.schema import MASK_KINDS, Column, ColumnKind, class_column
@@ -51,16 +50,16 @@ def sorted_letters(
 
 @dataclass(kw_only=True)
 class Reports:
-    """The reports of all stages of a run, from the engine.
+    """The reports of all stages of a run, from the engine, which may read them from a disk each time.
 
     Attributes:
-      shards: the figures of those that were written.
-      dead_letters: of all stages; the engine may read them from a disk each time.
+      shards: the figures of those that were written, without those that are summed.
+      dead_letters: of all stages.
       refusals: the reasons why shards were not written.
       images: what happened to images, where `shards` do not know.
       changes: each shard's fate since the data set whose shards were reused.
-      totals: the sums over shards, images and dead letters; by default of these.
       duplicates: the images of the same bytes, in parts; None if images were not compared.
+      sums: the sums over shards, images and dead letters.
     """
 
     shards: Sequence[ShardInfo]
@@ -68,18 +67,22 @@ class Reports:
     refusals: Sequence[errors.Refusal]
     images: Iterable[ImageFigures] = ()
     changes: Iterable[changes.ShardFate] = ()
-    totals: Totals | None = None
     duplicates: Iterable[Duplicates] | None = None
+    sums: Totals = field(init=False)
 
     def __post_init__(self) -> None:
-        """Reads once what an engine may read from a disk each time."""
-        self.shards, self.refusals = list(self.shards), list(self.refusals)
+        """Reads what is small once; the figures of a shard that are summed are not."""
+        shards: list[ShardInfo] = []
+        given = _without_totals(self.shards, shards)
+        self.sums = Totals.of(itertools.chain(given, self.images, self.dead_letters))
+        self.shards, self.refusals = shards, list(self.refusals)
 
-    @cached_property
-    def sums(self) -> Totals:
-        """The sums over shards, images and dead letters."""
-        reports = (self.shards, self.images, self.dead_letters)
-        return self.totals or Totals.of(itertools.chain.from_iterable(reports))
+
+def _without_totals(shards: Iterable[ShardInfo], bounded: list[ShardInfo]) -> Iterator[ShardInfo]:
+    """Yields shards, and adds them to a list without the figures that are summed."""
+    for shard in shards:
+        bounded.append(without_totals(shard))
+        yield shard
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Lists images: local folders in the writer processes, which are idle until shards are planned, and inventories.
+"""Lists images: of local folders, whose files are looked at in the writer processes, and of inventories.
 
 Nothing here imports Beam, so that a process that does nothing else starts in a tenth of a second.
 """
@@ -6,208 +6,68 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from beam_pipeline.core import errors, packing, references
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.listing import cuts, inventory
 from beam_pipeline.core.listing.filters import ImageRoot, ObjectFilter
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
-from beam_pipeline.storage.listing import Files, LinkedFolder, LocalListing, Subfolder
-from beam_pipeline.work import file_parts, writer_process
-from beam_pipeline.work.outcome import Division, Outcome
-
-MOST_FILES = 1 << 14
-"""Files of a task, and so images of a batch."""
+from beam_pipeline.storage.listing import Files, LocalListing, Subfolder
+from beam_pipeline.work import file_parts
+from beam_pipeline.work.outcome import Call, Division, Outcome
 
 
-class PackedFiles(NamedTuple):
-    """Files of one folder on their way to another process.
+def list_folders(root: ImageRoot, most: int = packing.BATCH_SIZE) -> Iterator[Call | Outcome]:
+    """Lists a local root: finds the names here, and makes calls that look at the files.
 
-    Attributes:
-      folder: its path.
-      names: of the files, packed.
-      size: how many there are.
-    """
-
-    folder: str
-    names: bytes
-    size: int
-
-    @classmethod
-    def of(cls, files: Files) -> PackedFiles:
-        """The files, packed."""
-        return cls(files.folder, packing.pack_columns([files.names]), len(files.names))
-
-
-Part = PackedFiles | Subfolder
-"""A part of a root that is still to be listed."""
-
-
-class ListedPart(NamedTuple):
-    """The result of a task.
-
-    Attributes:
-      outcome: its images, dead letters and counts.
-      rest: what it left to other tasks.
-      links: the folders that nested links have led to.
-    """
-
-    outcome: Outcome
-    rest: Sequence[Part]
-    links: Sequence[LinkedFolder]
-
-
-@dataclass(frozen=True)
-class ListingTask:
-    """Parts of a local root.
-
-    Attributes:
-      root: the root.
-      parts: the parts.
-      most: how many files it lists, roughly; it returns the others.
-    """
-
-    root: ImageRoot
-    parts: Sequence[Part]
-    most: int = MOST_FILES
-
-    doing = "listing images"
-
-    def run(self) -> ListedPart:
-        """Lists some of the files, and finds the folders and files that are left.
-
-        Raises:
-          ListingError: a folder cannot be read, or links multiply the folders.
-        """
-        listing, most = LocalListing(self.root), self.most
-        images = FoundImages(listing)
-        rest: list[Part] = []
-        for part in self.parts:
-            if isinstance(part, Subfolder):
-                listing.waiting.append(part)
-            elif images.count < most:
-                images.add(Files(part.folder, packing.unpack_columns(part.names)[0]))
-            else:
-                rest.append(part)
-        for listed in listing.files(min(most, packing.BATCH_SIZE), until=most - images.count):
-            if images.count < most:
-                images.add(listed)
-            else:
-                rest.append(PackedFiles.of(listed))
-        return ListedPart(
-            images.outcome(last=True), [*rest, *listing.waiting], listing.links.folders
-        )
-
-
-class FoundImages:
-    """Images found by a listing that are not in an outcome yet."""
-
-    def __init__(self, listing: LocalListing) -> None:
-        self.count = 0
-        self._listing = listing
-        self._columns: list[packing.Columns] = []
-        self._dead_letters: list[DeadLetter] = []
-
-    def add(self, files: Files) -> None:
-        """Adds the images among some files. Raises ListingError."""
-        columns, dead_letters = self._listing.images(files)
-        self._columns.append(columns)
-        self._dead_letters += dead_letters
-        self.count += len(files.names)
-
-    def outcome(self, *, last: bool = False) -> Outcome:
-        """The outcome of what was added since the last one; the very last also counts files that are not images."""
-        images = packing.ImageBatch.of_columns(packing.put_together(self._columns))
-        dead_letters = packing.DeadLetterBatch(self._dead_letters)
-        tally = Tally(listed=len(images) + len(dead_letters))
-        tally.add_dead_letters(dead_letters)
-        if last:
-            tally.ignored.update(self._listing.rules.ignored)
-            tally.label_files.add(self._listing.rules.label_files)
-        self.count, self._columns, self._dead_letters = 0, [], []
-        return Outcome([images] if images else [], tally, dead_letters)
-
-
-_HERE = 1 << 14  # files, listed before other processes would have begun
-_MOST_FOLDERS = 256  # of a task, which returns those that it does not get to
-
-
-def list_folders(root: ImageRoot, here: float = _HERE, most: int = MOST_FILES) -> Iterator[Outcome]:
-    """Lists a local root: its first files here, the others in writer processes if there are any.
-
-    Each outcome has one batch of images, or none; the last one states that something cannot be listed.
-    Which parts make a task depends on the tree and on the number of processes, never on time.
+    Which files a call has depends on the tree, never on time.
 
     Args:
       root: the root.
-      here: how many files are listed here, roughly.
-      most: how many are listed together elsewhere, roughly.
+      most: how many files a call has, roughly.
     """
-    here = here if writer_process.backlog() else float("inf")
-    batch_size = min(most, packing.BATCH_SIZE)
     listing = LocalListing(root, [Subfolder(root.uri)])
-    images, parts, held = FoundImages(listing), list[Part](), 0
-    running: writer_process.Tasks[ListedPart] = writer_process.Tasks(repeat=True)
-
-    def ended(result: Callable[[], ListedPart]) -> Outcome:
-        listed = result()
-        for link in listed.links:
-            listing.links.add(link)
-        parts.extend(listed.rest)
-        return listed.outcome
-
+    parts, count = list[Files](), 0
     try:
-        for files_there in listing.files(batch_size, until=here):
-            if listing.done <= here:
-                images.add(files_there)
-                if images.count >= batch_size:
-                    yield images.outcome()
-                continue
-            parts.append(PackedFiles.of(files_there))
-            held += len(files_there.names)
-            if held >= most:
-                task, held = ListingTask(root, tuple(parts), most), 0
-                parts.clear()
-                yield from map(ended, running.submit(task))
-        yield images.outcome(last=True)
-        parts += listing.waiting
-        while True:
-            while parts:
-                task = ListingTask(root, _taken(parts, most), most)
-                yield from map(ended, running.submit(task))
-            for result in running.rest():
-                yield ended(result)
-                if parts:
-                    break
-            else:
-                return
+        for part in listing.files(most):
+            parts.append(part)
+            count += len(part.names)
+            if count >= most:
+                yield Call(list_files, (root, parts), "listing images")
+                parts, count = [], 0
     except errors.ListingError as error:
         yield Outcome.refused(error)
+    yield Call(list_files, (root, parts), "listing images")
+    rules = listing.rules
+    yield Outcome(tally=Tally(ignored=rules.ignored, label_files=rules.label_files))
 
 
-def _taken(parts: list[Part], most: int) -> list[Part]:
-    """Takes parts for a task: few, where few are left for the other processes."""
-    share = max(1, min(len(parts) // max(1, writer_process.backlog()), _MOST_FOLDERS))
-    taken: list[Part] = []
-    files = 0
-    while parts and len(taken) < share and files < most:
-        part = parts.pop()
-        files += part.size if isinstance(part, PackedFiles) else 0
-        taken.append(part)
-    return taken
+def list_files(root: ImageRoot, parts: Sequence[Files]) -> Outcome:
+    """The outcome of some files of a local root."""
+    listing = LocalListing(root)
+    listed: list[packing.Columns] = []
+    dead_letters = packing.DeadLetterBatch()
+    try:
+        for part in parts:
+            columns, broken = listing.images(part)
+            listed.append(columns)
+            dead_letters.extend(broken)
+    except errors.ListingError as error:
+        return Outcome.refused(error)
+    images, rules = packing.ImageBatch.of_columns(packing.put_together(listed)), listing.rules
+    tally = Tally(len(images) + len(dead_letters), rules.ignored, label_files=rules.label_files)
+    tally.add_dead_letters(dead_letters)
+    return Outcome([images] if images else [], tally, dead_letters)
 
 
 OUTSIDE, REPLACED = "outside --images", "replaced versions"
 """Names in the manifest for rows that are skipped."""
 
 _MOST_HELD = 1 << 16  # entries before their groups are packed
-_UNUSUAL = ("\n\n", "/\n", "\n.", "/.", "__MACOSX")
-"""Marks, in lines of keys, of folders, hidden ones or paths with several forms."""
 
 
 class _Entry(NamedTuple):
@@ -249,30 +109,38 @@ class InventoryTask:
 
     def read(self, tally: Tally) -> Iterator[tuple[int, bytes]]:
         """Yields (group, packed entries), and counts rows that are skipped."""
-        held: list[packing.Columns] = []
-        count = 0
-        for columns in self._columns(tally):
-            held.append(columns)
-            count += len(columns[0])
-            if count >= _MOST_HELD:
-                yield from self._grouped(held)
-                held, count = [], 0
-        yield from self._grouped(held)
-
-    def _grouped(self, held: Sequence[packing.Columns]) -> Iterator[tuple[int, bytes]]:
-        if not held:
-            return
-        columns = packing.put_together(held)
-        yield from packing.items_by_part(columns, self.division.numbers(columns))
-
-    def _columns(self, tally: Tally) -> Iterator[packing.Columns]:
-        roots = _Roots(self.roots, tally)
+        entries = self._entries(tally)
         try:
             with files.naming(f"--inventory {self.part.uri}", errors.InventoryError):
-                for rows in self._rows():
-                    yield from roots.columns_of(rows, self.part.uri)
+                while batch := list(itertools.islice(entries, _MOST_HELD)):
+                    columns = list(zip(*batch, strict=True))
+                    yield from packing.items_by_part(columns, self.division.numbers(columns))
         except errors.InventoryError as error:
             tally.refusals.append(errors.Refusal.from_error(error))
+
+    def _entries(self, tally: Tally) -> Iterator[_Entry]:
+        """The rows that are below a root."""
+        roots, file = [ObjectFilter(root) for root in self.roots], self.part.uri
+        hidden_folders: set[tuple[int, str]] = set()
+        rows = itertools.chain.from_iterable(zip(*rows, strict=True) for rows in self._rows())
+        for uri, size, version, line, live in rows:
+            if not live:
+                tally.ignored[REPLACED] += 1
+                continue
+            # The name of an object may be anything and stays as it is.
+            remote = is_remote(uri) and not uri.startswith("file://")
+            where = uri if remote else files.canonical(uri)
+            below = [(i, root) for i, root in enumerate(roots) if where.startswith(root.prefix)]
+            for index, root in below:
+                key = where[len(root.prefix) :]
+                hidden = root.hidden_folder(key)
+                if hidden and (index, hidden) not in hidden_folders:
+                    hidden_folders.add((index, hidden))
+                    yield _Entry(hidden, 0, 0, index, file, line)
+                elif not hidden and key and not key.endswith("/"):
+                    yield _Entry(key, size, version, index, file, line)
+            if not below:
+                tally.ignored[OUTSIDE] += 1
 
     def _rows(self) -> Iterator[inventory.InventoryRows]:
         uri, lines = self.part.uri, self.part.range
@@ -291,69 +159,6 @@ class InventoryTask:
         yield from inventory.read_lines(data, uri, header, first_line=first, regular=lines.regular)
 
 
-class _Roots:
-    """Tells which rows of an inventory are below which root."""
-
-    def __init__(self, roots: Sequence[ImageRoot], tally: Tally) -> None:
-        self._roots = [ObjectFilter(root) for root in roots]
-        self._hidden_folders: set[tuple[int, str]] = set()
-        self._tally = tally
-
-    def columns_of(self, rows: inventory.InventoryRows, file: str) -> Iterator[packing.Columns]:
-        """The columns of the entries of rows."""
-        keys = self._keys(rows)
-        if keys is None:
-            entries = self._entries(rows, file)
-            while batch := list(itertools.islice(entries, packing.BATCH_SIZE)):
-                yield list(zip(*batch, strict=True))
-            return
-        count = len(keys)
-        yield [
-            keys,
-            rows.sizes,
-            rows.versions,
-            packing.Same(0, count),
-            packing.Same(file, count),
-            rows.lines,
-        ]
-
-    def _keys(self, rows: inventory.InventoryRows) -> Sequence[str] | None:
-        """The path of each row below the only root; None if rows are unusual, or roots several."""
-        if len(self._roots) != 1 or not all(rows.live):
-            return None
-        prefix, count = self._roots[0].prefix, len(rows.uris)
-        text = "\n" + "\n".join(rows.uris)
-        if text.count("\n" + prefix) != count:
-            return None
-        text = text.replace("\n" + prefix, "\n")
-        unusual = _UNUSUAL if is_remote(prefix) else (*_UNUSUAL, "//", "\n/")
-        if any(mark in text for mark in unusual):
-            return None
-        keys = text[1:].split("\n")
-        return None if text.endswith(("\n", "/")) or len(keys) != count else keys
-
-    def _entries(self, rows: inventory.InventoryRows, file: str) -> Iterator[_Entry]:
-        hidden_folders, tally = self._hidden_folders, self._tally
-        for uri, size, version, line, live in zip(*rows, strict=True):
-            if not live:
-                tally.ignored[REPLACED] += 1
-                continue
-            # The name of an object may be anything and stays as it is.
-            remote = is_remote(uri) and not uri.startswith("file://")
-            where = uri if remote else files.canonical(uri)
-            roots = [(i, r) for i, r in enumerate(self._roots) if where.startswith(r.prefix)]
-            for index, root in roots:
-                key = where[len(root.prefix) :]
-                hidden = root.hidden_folder(key)
-                if hidden and (index, hidden) not in hidden_folders:
-                    hidden_folders.add((index, hidden))
-                    yield _Entry(hidden, 0, 0, index, file, line)
-                elif not hidden and key and not key.endswith("/"):
-                    yield _Entry(key, size, version, index, file, line)
-            if not roots:
-                tally.ignored[OUTSIDE] += 1
-
-
 def list_group(parts: Sequence[bytes], roots: Sequence[ImageRoot]) -> tuple[packing.Columns, Tally]:
     """The images of one group of rows, each once, and their counts.
 
@@ -363,26 +168,13 @@ def list_group(parts: Sequence[bytes], roots: Sequence[ImageRoot]) -> tuple[pack
     """
     tally = Tally()
     rules = [ObjectFilter(root) for root in roots]
-    entries = packing.join_columns(parts)
-    images = _images(entries, rules, tally) if entries else []
+    entries = packing.items_of(_Entry, packing.join_columns(parts))
+    images = list(zip(*_listed(entries, rules, tally), strict=True))
     tally.listed = len(images[0]) if images else 0
     for root in rules:
         tally.ignored.update(root.rules.ignored)
         tally.label_files.add(root.rules.label_files)
     return images, tally
-
-
-def _images(
-    entries: packing.Columns, rules: Sequence[ObjectFilter], tally: Tally
-) -> packing.Columns:
-    """The columns of the images among entries: of all, if no file is repeated and names add nothing."""
-    keys, sizes, versions = entries[:3]
-    root = rules[0]
-    if len(rules) == 1 and len(set(keys)) == len(keys) and root.rules.lists_all(keys, root.prefix):
-        count = len(keys)
-        uris = [root.prefix + key for key in keys]
-        return [keys, uris, sizes, versions, packing.Same((), count), packing.Same(b"", count)]
-    return list(zip(*_listed(packing.items_of(_Entry, entries), rules, tally), strict=True))
 
 
 def _listed(

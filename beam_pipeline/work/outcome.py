@@ -17,11 +17,9 @@ TALLY = "tally"
 """Tags of the outputs that a stage may have beside its main one; dead letters are a counter as well."""
 
 COUNTERS = "beam_tfrecord"
-IMAGES_LISTED = "images_listed"
 SAMPLES_PLANNED = "samples_planned"
 BYTES_PLANNED = "bytes_planned"
-SAMPLES_DONE = "samples_done"
-BYTES_DONE = "bytes_done"
+DONE = IMAGES_LISTED, SAMPLES_DONE, BYTES_DONE = "images_listed", "samples_done", "bytes_done"
 EXAMPLES_WRITTEN = "examples_written"
 SHARDS_WRITTEN = "shards_written"
 """The namespace of the counters, which the launcher of a remote engine queries, and their names. They are
@@ -88,12 +86,12 @@ class Call:
     Attributes:
       function: the function.
       arguments: its arguments.
+      doing: see `Task`.
     """
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-
-    doing = "planning"
+    doing: str = "planning"
 
     def run(self) -> Any:
         """Calls it."""

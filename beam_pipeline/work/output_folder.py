@@ -22,12 +22,7 @@ from beam_pipeline.core.records import formats, sharding
 from beam_pipeline.core.records.features import ORIENTATION
 from beam_pipeline.core.report import contents, side_files
 from beam_pipeline.storage import files
-from beam_pipeline.work.receipts import (
-    read_note_file,
-    read_receipt,
-    receipts_there,
-    without_receipt,
-)
+from beam_pipeline.work.receipts import read_note_file, receipts_there, without_receipt
 
 _refusals: dict[tuple[str, str], errors.Refusal] = {}
 """(output folder, job) -> the refusal of a job in this process."""
@@ -413,61 +408,16 @@ def _earlier_files(folder: str, paths: Collection[str]) -> set[str]:
     """
     noted = noted_names(folder, names.DELETING_NAME) | noted_names(folder)
     earlier = {name for name in noted if not side_files.gives_way(name)}
-    unfinished = read_note(folder)
-    try:
-        manifest = earlier_manifest(folder)
-    except errors.ConversionError:
-        manifest = _by_receipts(folder, paths)
-        if manifest is None:
-            raise
+    unfinished, manifest = read_note(folder), earlier_manifest(folder)
     shards = [shard.path for shard in manifest.shards] if manifest else []
-    witness = manifest or (None if unfinished else _by_receipts(folder, paths))
-    unsure = [p for p in paths if witness or (p in noted and side_files.gives_way(p))]
+    unsure = [p for p in paths if manifest or (p in noted and side_files.gives_way(p))]
     unsure += [names.DEAD_LETTERS_NAME] if unfinished else []
-    earlier.update(name for name in unsure if _is_side_file(folder, name, witness))
+    earlier.update(name for name in unsure if _is_side_file(folder, name, manifest))
     if unfinished:
         shards += [spec.file_name for spec in unfinished.shard_plan.specs]
     earlier.update(shards, (formats.format_of(shard).index_name(shard) for shard in shards))
     earlier.update(map(receipt_name, shards))
     return earlier
-
-
-def _by_receipts(folder: str, paths: Iterable[str]) -> Manifest | None:
-    """What a lost or unreadable manifest states of files: the shards with receipts, classes and options.
-
-    None if no receipt can be read either, so that nothing tells whose files these are.
-    """
-    there = receipts_there(folder)
-    shards = [name for name in paths if is_ours(name) and receipt_name(name) in there]
-    if not shards:
-        return None
-    options: Mapping[str, Any] = {}
-    ids: dict[str, int] = {}
-    for shard in shards:
-        with contextlib.suppress(errors.ConversionError):
-            if receipt := read_receipt(folder, shard):
-                options = {"columns": [], **receipt.inputs.options, "compression": "none"}
-                ids |= receipt.inputs.class_ids
-    # Receipts lack the classes that no sample has; the list for TensorFlow Datasets has all.
-    for uri in (files.join(folder, name) for name in paths if name.endswith(".labels.txt")):
-        lines = (read_note_file(uri) or b"").decode(errors="replace").split("\n")
-        listed = {name: i for i, name in enumerate(lines[:-1])}
-        ids = listed if ids and ids.items() <= listed.items() else ids
-    of_shards = [{"path": shard, "examples": 0, "bytes": 0} for shard in shards]
-    classes = sorted(ids.items(), key=itemgetter(1))
-    content = {
-        "name": "",
-        "seed": 0,
-        "options": options,
-        "features": {},
-        "dead_letters": {},
-        "splits": {"": {"examples": 0, "bytes": 0, "shards": of_shards}},
-        "classes": [{"id": i, "name": name} for name, i in classes],
-        "counts": {"examples": 0},
-    }
-    with contextlib.suppress(ValueError):
-        return Manifest.of(content)
-    return None
 
 
 def _is_side_file(folder: str, name: str, manifest: Manifest | None) -> bool:

@@ -29,7 +29,7 @@ from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ReadOptions, Request, read_ahead, usual_reading
-from beam_pipeline.work import job, output_folder, writing
+from beam_pipeline.work import job, output_folder, writer_process, writing
 from beam_pipeline.work.outcome import BYTES_PLANNED, DEAD_LETTERS, SAMPLES_PLANNED, Outcome
 from beam_pipeline.work.output_folder import check_unwritten, read_earlier
 
@@ -160,6 +160,8 @@ class Planning:
         """The outcome of the sum of all tallies; the plan of a pipeline's records settles their features as well."""
         samples, size = tally.samples.total(), tally.sample_bytes.total()
         job.report_progress(job.Counts(samples=samples, image_bytes=size, is_total=True))
+        if self.writes and size > writer_process.FEW_BYTES:
+            writer_process.expect(writer_process.FEW_SAMPLES + 1)
         folder, earlier, run, features = self.request.folder, self.request.earlier, self.run, None
         if tally.features is not None:
             features = tally.features.features if run["features"] is None else run["features"]

@@ -17,7 +17,6 @@ from beam_pipeline.core.dataset.receipts import (
     Receipt,
     ShardInputs,
     parse_receipt,
-    parse_record_sizes,
     receipt_name,
 )
 from beam_pipeline.core.images.preparation import codec_here
@@ -56,9 +55,8 @@ def read_record_sizes(folder: str, shard: str) -> Sequence[int]:
     Raises:
       ConversionError: the receipt is damaged, or cannot be read.
     """
-    uri = files.join(folder, receipt_name(shard))
-    data = read_note_file(uri)
-    return () if data is None else parse_record_sizes(data, uri)
+    receipt = read_receipt(folder, shard)
+    return receipt.record_sizes if receipt else ()
 
 
 def write_receipt(folder: str, receipt: Receipt, *, new: bool = False) -> None:

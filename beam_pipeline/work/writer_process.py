@@ -5,9 +5,8 @@ passing Python's lock back and forth than they win. A process has its own lock, 
 starts in a tenth of a second, so a local job has one per core.
 
 `writer_processes` provides them in the launcher, and starts them as soon as there is enough to do: each costs
-as much time as some hundred images. `submit` uses them where they exist. Over its connection, a process
-receives tasks. For each it sends its `Counts`, at once and a few times a second, then the
-result.
+as much time as some hundred images. `submit` uses them where they were started. Over its connection, a process
+receives tasks. For each it sends its `Counts`, a few times a second, then the result.
 """
 
 from __future__ import annotations
@@ -55,7 +54,6 @@ class _WriterProcess:
 
     def __init__(self, claims: Sequence[int]) -> None:
         self._connection, theirs = Pipe()
-        self._answer: Any = None
         code = (
             f"import sys; sys.path[:] = {sys.path!r}; "
             "from beam_pipeline.startup import begin_writer; begin_writer(); "
@@ -74,35 +72,31 @@ class _WriterProcess:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
 
-    def takes(self, task: Task[Any]) -> bool:
-        """Hands it a task; False if it died before it began with it."""
-        try:
-            self._connection.send(task)
-            self._answer = self._connection.recv()
-        except (EOFError, OSError):
-            return False
-        return True
+    @property
+    def lives(self) -> bool:
+        """False if it has died."""
+        return self._process.poll() is None
 
     def result(self, task: Task[_Result]) -> _Result:
-        """Waits for the task that it took, and reports its progress.
+        """Has it run a task, and reports its progress.
 
         Raises:
           WriterProcessError: the process died.
           Exception: the error of the task, raised there.
         """
         try:
-            result: _Result | Exception | Counts = self._answer
+            self._connection.send(task)
+            result: _Result | Exception | Counts = self._connection.recv()
             while isinstance(result, Counts):
-                if any(result):
-                    report_progress(result)
+                report_progress(result)
                 result = self._connection.recv()
         except (EOFError, OSError) as error:
-            raise self.death(task) from error
+            raise self._death(task) from error
         if isinstance(result, Exception):
             raise result
         return result
 
-    def death(self, task: Task[Any]) -> WriterProcessError:
+    def _death(self, task: Task[Any]) -> WriterProcessError:
         """The error of a task that the process did not live to end."""
         code = self._process.wait()
         return WriterProcessError(
@@ -121,7 +115,7 @@ class _WriterProcess:
 
 
 class _WriterPool:
-    """A number of processes; each task goes to an idle one. A process that dies is replaced."""
+    """A number of processes; each task goes to an idle one. A process that died is replaced."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -129,77 +123,56 @@ class _WriterPool:
         self._threads: ThreadPoolExecutor | None = None
         self._processes: set[_WriterProcess] = set()
         self._idle: SimpleQueue[_WriterProcess] = SimpleQueue()
-        self._stopped = False
         self._lock = threading.Lock()
+        self._stopped = False
         self._expected = 0
 
     @property
     def is_running(self) -> bool:
         """True if the processes were started."""
-        return self._threads is not None and self.count > 0
+        return self._threads is not None
 
     def expect(self, samples: int) -> None:
-        """Starts the processes once more samples are expected than are written without them."""
-        self._expected += samples
-        if self._expected > FEW_SAMPLES:
-            self._started()
+        """Starts the processes, if they can be, once more samples are expected than are written without them."""
+        with self._lock:
+            self._expected += samples
+            if self._expected > FEW_SAMPLES and self.count and not self.is_running:
+                try:
+                    self.start()
+                except (OSError, RuntimeError):
+                    self.count = 0
 
     def start(self) -> None:
         """Starts the processes. Raises OSError or RuntimeError if the system lacks room for them."""
-        self._threads = ThreadPoolExecutor(self.count, thread_name_prefix="writer")
+        threads = ThreadPoolExecutor(self.count, thread_name_prefix="writer")
         all_started = threading.Event()
         try:  # now, as Beam would log a traceback if a thread could not be started within the job
             for _ in range(self.count):
-                self._threads.submit(all_started.wait)
+                threads.submit(all_started.wait)
         finally:
             all_started.set()
         for _ in range(self.count):
             self._processes.add(_WriterProcess(self._claims))
         for process in self._processes:
             self._idle.put(process)
+        self._threads = threads
 
     def submit(self, task: Task[_Result]) -> Future[_Result] | None:
-        """Hands a task to a process; None if none can be started."""
-        threads = self._started()
+        """Hands a task to a process; None if none was started."""
+        threads = self._threads
         return threads.submit(copy_context().run, self._run, task) if threads else None
-
-    def _started(self) -> ThreadPoolExecutor | None:
-        """The threads that wait for the processes, all of which are started now if they can be."""
-        with self._lock:
-            if self.count and not self._threads:
-                try:
-                    self.start()
-                except (OSError, RuntimeError):
-                    self.count = 0
-        return self._threads if self.count else None
 
     def _run(self, task: Task[_Result]) -> _Result:
         process = self._idle.get()
         try:
-            if not process.takes(task):  # it died while it was idle
-                process = self._replaced(process)
-                if not process.takes(task):
-                    raise process.death(task)
+            with self._lock:
+                if not (process.lives or self._stopped):
+                    dead, process = process, _WriterProcess(self._claims)
+                    self._processes ^= {dead, process}
+                    dead.stop()
             return process.result(task)
-        except WriterProcessError:
-            process = self._replaced(process)
-            raise
         finally:
             self._idle.put(process)
-
-    def _replaced(self, dead: _WriterProcess) -> _WriterProcess:
-        """A new process in place of a dead one; that one if none can be started."""
-        with self._lock:
-            if self._stopped:
-                return dead
-            try:
-                process = _WriterProcess(self._claims)
-            except OSError:
-                return dead
-            self._processes.add(process)
-            self._processes.remove(dead)
-        dead.stop()
-        return process
 
     def stop(self) -> None:
         """Ends all processes."""
@@ -243,7 +216,7 @@ def cores() -> int:
 
 
 def submit(task: Task[_Result]) -> Future[_Result] | None:
-    """Hands a task to a writer process; None if this job has none."""
+    """Hands a task to a writer process; None if this job has started none."""
     pool = _POOL.get()
     return pool.submit(task) if pool else None
 
@@ -254,16 +227,10 @@ def expect(samples: int) -> None:
         pool.expect(samples)
 
 
-def are_running() -> bool:
-    """True if writer processes of this job were started."""
-    pool = _POOL.get()
-    return pool is not None and pool.is_running
-
-
 def backlog() -> int:
     """The number of tasks that may be submitted before the oldest should be waited for."""
     pool = _POOL.get()
-    return 2 * pool.count if pool else 0
+    return 2 * pool.count if pool and pool.is_running else 0
 
 
 class Tasks(Generic[_Result]):
@@ -322,7 +289,6 @@ def serve(file_descriptor: int) -> None:
             except Exception as error:  # of a class that cannot be imported here
                 result = error
             else:
-                send(Counts())  # it begins
                 try:
                     result = task.run()
                 except Exception as error:  # the launcher handles them all

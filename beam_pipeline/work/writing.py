@@ -236,6 +236,7 @@ class ShardTask:
                 raise self._changed(changed)
             earlier = request.earlier.look_up(inputs) if request.earlier else None
             if own and self._is_kept(own):
+                _report(refs)
                 return self._written(own, earlier)
             if own:
                 preparation.check_codec(own.info.codec)
@@ -245,8 +246,7 @@ class ShardTask:
             return outcome.Outcome(tagged=[(outcome.REFUSALS, errors.Refusal.from_error(error))])
         new = own is None or not files.exists(self.uri)
         if receipt := earlier.take(request.folder, new=new) if earlier else None:
-            size = sum(ref.size for ref in inputs.refs)
-            job.report_progress(job.Counts(samples=len(inputs.refs), image_bytes=size))
+            _report(refs)
         else:
             receipt = write_inputs(request, inputs, self.record_format, new=new, refs=refs)
         if examples.resumable:
@@ -279,8 +279,6 @@ class ShardTask:
             outcome.SHARDS_WRITTEN: 1,
             outcome.EXAMPLES_WRITTEN: info.examples,
             outcome.DEAD_LETTERS: len(letters),
-            outcome.SAMPLES_DONE: info.examples + len(letters),
-            outcome.BYTES_DONE: sum(ref.size for ref in receipt.inputs.refs),
         }
         return outcome.Outcome(
             [info], dead_letters=letters, tagged=[*compared, *changes], counters=counted
@@ -361,14 +359,17 @@ def write_inputs(
 
 def reported(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
     """Passes references through; a few times a second, reports those after which the next was asked for."""
-    samples = size = 0
+    done: list[SampleRef] = []
     due = time.monotonic() + _REPORT_S
     for ref in refs:
         yield ref
-        samples += 1
-        size += ref.size
+        done.append(ref)
         if time.monotonic() >= due:
-            job.report_progress(job.Counts(samples=samples, image_bytes=size))
-            samples = size = 0
-            due = time.monotonic() + _REPORT_S
-    job.report_progress(job.Counts(samples=samples, image_bytes=size))
+            _report(done)
+            done, due = [], time.monotonic() + _REPORT_S
+    _report(done)
+
+
+def _report(refs: Sequence[SampleRef]) -> None:
+    size = sum(ref.size for ref in refs)
+    job.report_progress(job.Counts(samples=len(refs), image_bytes=size))

@@ -291,7 +291,7 @@ def test_an_encoding_for_images_in_files_is_refused(options: ConvertOptions) -> 
     """Only the source tells whether images are bare pixels."""
     config, _ = inputs.convert_config(options)
     raw = ConvertOptions(images=ImageOptions(image_encoding="raw"))
-    with pytest.raises(UsageError, match="--image_encoding is for images that are bare pixels"):
+    with pytest.raises(UsageError, match="--image_encoding means nothing for this input"):
         ConvertConfig(options=raw, source=config.source, output="/out", name="x")
 
 

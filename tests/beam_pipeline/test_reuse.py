@@ -198,7 +198,7 @@ def test_excluded_keys_come_from_standard_input(photos: Photos, tmp_path: Path) 
     assert (letter["key"], letter["file"], letter["line"]) == ("05.bmp", "standard input", 1)
     done = convert_in_process_of_its_own(*argv, "--overwrite", input="\n".join(KEYS))
     assert done.returncode == 1
-    assert "none of 40 images can be written: 40 excluded (such as " in done.stderr
+    assert "none of 40 images can be written with a label: 40 excluded (such as " in done.stderr
     done = convert_in_process_of_its_own(*argv[:-1], f"{tmp_path}/none", input="")
     assert done.returncode == 2
     assert "--exclude" in done.stderr

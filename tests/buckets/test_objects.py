@@ -432,7 +432,7 @@ def test_a_file_that_appears_while_another_is_sent(cloud: Store, small_chunks: i
 
 @only_google
 @in_rows
-def test_an_upload_in_chunks_continues_or_begins_again(
+def test_an_upload_in_chunks_begins_again(
     cloud: Store, small_chunks: int, fault: dict[str, Any]
 ) -> None:
     """A request that is refused, kept in part, or whose answer is lost, loses no byte and doubles none."""

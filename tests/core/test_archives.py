@@ -77,33 +77,28 @@ def test_the_content_of_a_zip_lies_behind_its_own_header() -> None:
 
 
 @pytest.mark.parametrize(
-    ("member", "method", "data", "problem"),
+    ("member", "data"),
     [
-        (Member("zip", 0, 9, CRC, 7), 0, b"Content", "its CRC-32 is not the one in"),
-        (Member("zip", 0, 9, CRC, 7), 0, b"conten", "6 bytes of it are there, expected 7"),
-        (Member("zip", 0, 9, CRC, 7), 8, b"content", "its own header has another"),
-        (deflated(-1, b"content"), 8, _deflated(b"content"), "its compressed data ends too early"),
-        (Member("zip", 0, 9, CRC, 3, deflated=True), 8, b"\xff\xff\xff", "it cannot be inflated"),
-        (deflated(0, b"content+"), 8, _deflated(b"content+"), "it has more than the 7 that the"),
-        (deflated(0, b"con"), 8, _deflated(b"con"), "it has 3 bytes, expected the 7"),
+        (Member("zip", 0, 9, CRC, 7), b"Content"),
+        (Member("zip", 0, 9, CRC, 7), b"conten"),
+        (Member("zip", 0, 9, CRC, 7, deflated=True), b"content"),
+        (deflated(-3, b"content"), _deflated(b"content")),
+        (Member("zip", 0, 9, CRC, 3, deflated=True), b"\xff\xff\xff"),
+        (deflated(0, b"content+"), _deflated(b"content+")),
+        (deflated(0, b"con"), _deflated(b"con")),
     ],
 )
-def test_damage_is_an_error_of_reading(
-    member: Member, method: int, data: bytes, problem: str
-) -> None:
-    """What is wrong is said, and never more inflated than was claimed."""
-    with pytest.raises(OSError, match=problem):
-        content(member, _local(method, data), 7)
-    if not method:
-        with pytest.raises(OSError, match="its own header has another"):
-            content(member, _local(0, data, flags=1), 7)
+def test_damage_is_an_error_of_reading(member: Member, data: bytes) -> None:
+    """Whatever is not the claimed bytes; never more is inflated than was claimed."""
+    with pytest.raises(OSError, match=f"not the 7 bytes with the CRC-32 {CRC:08x} that"):
+        content(member, _local(8 * member.deflated, data), 7)
 
 
 def test_a_bomb_is_inflated_no_further_than_it_claims() -> None:
     """100 MB of zeros that claim to be 9 bytes."""
     packed = _deflated(bytes(100_000_000))
     member = Member("zip", 0, 9, 0, len(packed), deflated=True)
-    with pytest.raises(OSError, match="more than the 9"):
+    with pytest.raises(OSError, match="not the 9 bytes with"):
         content(member, _local(8, packed), 9)
 
 
@@ -222,10 +217,10 @@ def _global_attributes(count: int) -> bytes:
         (b"", "it is not a tar"),
         (b"PK\3\4" + bytes(700), "it is not a tar"),
         (GOOD[:700], "unexpected end of data"),
-        (GOOD[:1536], "ends at byte 1536 without the empty block"),
-        (GOOD[:1540], "ends at byte 1540 without the empty block"),
-        (GOOD[:1536] + b"x" + GOOD[1537:], "the header at byte 1536 is damaged"),
-        (GOOD + GOOD, "something follows behind its end at byte 3584"),
+        (GOOD[:1536], "at byte 1536 it does not end as a tar does"),
+        (GOOD[:1540], "at byte 1536 it does not end as a tar does"),
+        (GOOD[:1536] + b"x" + GOOD[1537:], "at byte 1536 it does not end as a tar does"),
+        (GOOD + GOOD, "at byte 3584 it does not end as a tar does"),
         (_huge_attributes(tarfile.GNUTYPE_LONGNAME), "other attributes of 2147483648 bytes"),
         (_huge_attributes(tarfile.XHDTYPE), "other attributes of 2147483648 bytes"),
         (_huge_attributes(tarfile.XGLTYPE), "other attributes of 2147483648 bytes"),
@@ -233,9 +228,9 @@ def _global_attributes(count: int) -> bytes:
         (_negative_size(), "it is not a tar"),
         (
             _pax(size="-5120"),
-            "it is not a tar|the header at byte 0 is damaged",
+            "it is not a tar|at byte 0 it does not end as",
         ),  # by Python's version
-        (GOOD[:1536] + _pax(size="-5120"), "it is not a tar|the header at byte 1536 is damaged"),
+        (GOOD[:1536] + _pax(size="-5120"), "it is not a tar|at byte 1536 it does not end as"),
         (special(tarfile.GNUTYPE_SPARSE), "a sparse file"),
         (_pax(**{"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}), "a sparse file"),
         (_global_attributes(1001), "more than 1000 global attributes"),

@@ -194,7 +194,7 @@ def test_ctrl_c_cancels_the_job_on_the_cluster(cluster: Cluster, tmp_path: Path)
     _, errors = job.communicate(timeout=60)
     assert (job.returncode, errors.splitlines()[-1]) == (
         130,
-        "beam-tfrecord: interrupted; no manifest was written. The same command with --resume continues",
+        "beam-tfrecord: interrupted. The same command with --resume continues",
     )
     wait_until(lambda: cluster.newest_job()["state"] == "CANCELED", "the job is cancelled", 30)
     wait_until(lambda: not cluster.workers(), "the workers end", 30)

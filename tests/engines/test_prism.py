@@ -87,8 +87,7 @@ def test_ctrl_c_is_one_line(prism: tuple[str, ...], tmp_path: Path) -> None:
         130,
         [
             "",
-            "beam-tfrecord: interrupted; no manifest was written. The same command with --resume "
-            "continues",
+            "beam-tfrecord: interrupted. The same command with --resume continues",
         ],
     )
     assert "Traceback" not in errors

@@ -532,7 +532,7 @@ TARGETS: dict[str, Target] = {
     "TFRecord": Target(_all(tfrecord.read_records), [_framed(_examples())]),
     "TFRecord examples": Target(_shard, [_framed(_examples())]),
     "any TFRecord": Target(
-        _all(sources.read_examples),
+        _all(sources.records_of),
         [
             _framed(_examples()),
             gzip.compress(_framed(_examples()), 1),

@@ -24,6 +24,7 @@ from beam_pipeline.work import job, writer_process
 from beam_pipeline.work.outcome import (
     BYTES_DONE,
     DEAD_LETTERS,
+    IMAGES_LISTED,
     SAMPLES_DONE,
     SHARD_MS,
     SMALL,
@@ -85,9 +86,8 @@ class Shown(beam.DoFn):
         yield element, int(window.end), int(timestamp)
 
 
-@pytest.mark.parametrize("writers", [0, 2])
-def test_outputs_keep_the_window_and_the_timestamp_of_their_element(writers: int) -> None:
-    """In whichever call they are yielded: of the next element, or at the end of the bundle."""
+def test_outputs_keep_the_window_and_the_timestamp_of_their_element() -> None:
+    """In a pipeline of somebody's own, where no other process works."""
 
     def build(pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
         timed = pipeline | beam.Create([TimestampedValue(n, n) for n in range(20)])
@@ -98,34 +98,29 @@ def test_outputs_keep_the_window_and_the_timestamp_of_their_element(writers: int
 
     expected = [(2 * n, n // WINDOWS * WINDOWS + WINDOWS, n) for n in range(20)]
     odd = [(n % 2, end, n) for n, (_, end, _) in enumerate(expected)]
-    with writer_process.writer_processes(writers):
-        assert outputs(build, "main", "odd") == [in_order(expected), in_order(odd)]
+    assert outputs(build, "main", "odd") == [in_order(expected), in_order(odd)]
 
 
 @pytest.mark.parametrize(("side", "divides"), [(False, True), (True, True), (True, False)])
-def test_batches_of_a_window_are_divided_together(side: bool, divides: bool) -> None:
+def test_batches_are_divided_together(side: bool, divides: bool) -> None:
     """Each reference has its part; without parts, batches are dropped."""
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        timed = pipeline | beam.Create([TimestampedValue(n, n) for n in range(10)])
         batch = beam.Map(lambda n: packing.ImageBatch(IMAGES[n : n + 1]))
         sides = [AsSingleton(pipeline | "Side" >> beam.Create([divides]))] if side else []
         divide = Divide(division_if if side else partial(NameDivision, 3))
         divided = beam.ParDo(divide, *sides).with_output_types(tuple[int, bytes])
-        batches = timed | "Batch" >> batch | beam.WindowInto(FixedWindows(WINDOWS))
-        return batches | "Divide" >> divided | "Windows" >> beam.ParDo(Shown())
+        numbers = pipeline | beam.Create(range(10), reshuffle=False)
+        return numbers | "Batch" >> batch | "Divide" >> divided
 
+    divided = outputs(build)
     found = [
-        (part, ref.key, end)
-        for (part, packed), end, _ in outputs(build)
-        for ref in packing.unpack(ImageRef, packed)
+        (part, ref.key) for part, packed in divided for ref in packing.unpack(ImageRef, packed)
     ]
     parts = NameDivision(3).numbers([[ref.key for ref in IMAGES]])
-    expected = [
-        (part, ref.key, WINDOWS if ref.size < WINDOWS else 2 * WINDOWS)
-        for part, ref in zip(parts, IMAGES, strict=True)
-    ]
+    expected = [(part, ref.key) for part, ref in zip(parts, IMAGES, strict=True)]
     assert sorted(found) == (sorted(expected) if divides else [])
+    assert len(divided) == (len(set(parts)) if divides else 0)
 
 
 def division_if(divides: bool) -> NameDivision | None:
@@ -147,33 +142,24 @@ def test_a_refusal_that_nothing_collects_is_raised() -> None:
         outputs(lambda p: p | beam.Create([1]) | beam.ParDo(InWorkers(refuse, raises=True)))
 
 
-def begin_shard(samples: int) -> Iterator[Step]:
-    """A shard of five samples reports some, and ends unless these are an odd number."""
-    job.report_progress(job.Counts(samples=samples, image_bytes=10 * samples))
-    ended = {SAMPLES_DONE: 5, BYTES_DONE: 50}
-    yield Outcome(counters={} if samples % 2 else ended, measured={SHARD_MS: [7, samples]})
+def write_shard(samples: int) -> Iterator[Step]:
+    """A shard of some samples, reported one by one."""
+    for _ in range(samples):
+        job.report_progress(job.Counts(samples=1, image_bytes=10))
+    yield Outcome(tally=Tally(listed=samples), measured={SHARD_MS: [7, samples]})
 
 
 def test_samples_count_while_their_shard_is_written() -> None:
-    """Where nobody listens; the end of the shard adds what is missing, and figures of shards are distributions."""
+    """Where nobody listens; figures of shards are distributions."""
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    _ = pipeline | beam.Create([2, 3], reshuffle=False) | beam.ParDo(InWorkers(begin_shard))
+    started = pipeline | beam.Create([2, 3], reshuffle=False)
+    before = started | beam.ParDo(InWorkers(lambda number: [Outcome([number])]))
+    _ = before | "Shards" >> beam.ParDo(InWorkers(write_shard))
     metrics = pipeline.run().metrics().query()
     counters = {c.key.metric.name: c.committed for c in metrics["counters"]}
-    assert (counters[SAMPLES_DONE], counters[BYTES_DONE]) == (5 + 3, 50 + 30)
+    assert [counters[name] for name in (IMAGES_LISTED, SAMPLES_DONE, BYTES_DONE)] == [5, 5, 50]
     (took,) = (d.committed for d in metrics["distributions"] if d.key.metric.name == SHARD_MS)
     assert (took.count, took.sum, took.min, took.max) == (4, 19, 2, 7)
-
-
-def test_a_stage_before_that_of_the_shards_does_not_count_them_twice() -> None:
-    """An engine may run both in one thread, where either listens."""
-    pipeline = beam.Pipeline(runner="FnApiRunner")
-    started = pipeline | beam.Create([2, 4], reshuffle=False)
-    before = started | beam.ParDo(InWorkers(lambda number: [Outcome([number])]))
-    _ = before | "Shards" >> beam.ParDo(InWorkers(begin_shard))
-    counters = pipeline.run().metrics().query()["counters"]
-    counts = {c.key.metric.name: c.committed for c in counters}
-    assert (counts[SAMPLES_DONE], counts[BYTES_DONE]) == (10, 100)
 
 
 BATCHES: list[list[Any]] = [

@@ -55,7 +55,13 @@ def test_a_report_shows_samples_and_what_was_left_out(photos: Path) -> None:
     page = (photos / "out/report.html").read_bytes()
     assert is_unchanged(page)
     assert page.count(b"data:image/png") == 24 + 1  # bare.png, which has no class
-    for text in (b"bare.png", b"cat/broken.jpg", b"unlabelled", b"corrupt_image", b"9 px"):
+    for text in (
+        b"bare.png",
+        b"cat/broken.jpg",
+        b"unlabelled",
+        b"corrupt_image",
+        b"Width in pixels",
+    ):
         assert text in page
 
 

@@ -346,35 +346,28 @@ class Sizes:
 
     def __init__(self) -> None:
         self.images = 0
-        self._seen: set[int] = set()
-        self._shared: set[int] = set()
+        self._slots: Counter[int] = Counter()
 
     def add(self, sizes: Sequence[int]) -> None:
         """Adds the sizes of some images."""
         self.images += len(sizes)
-        for size in sizes:
-            slot = size % self._SLOTS
-            if slot in self._seen:
-                self._shared.add(slot)
-            else:
-                self._seen.add(slot)
+        self._slots.update(size % self._SLOTS for size in sizes)
 
     def merge(self, sizes: Sizes) -> None:
         """Adds the sizes that another has seen."""
         self.images += sizes.images
-        self._shared |= sizes._shared | (self._seen & sizes._seen)
-        self._seen |= sizes._seen
+        self._slots.update(sizes._slots)
 
     def only_shared(self) -> Sizes:
         """The sizes that several images have; no more can be added."""
         shared = Sizes()
         shared.images = self.images
-        shared._shared = self._shared
+        shared._slots.update({slot: n for slot, n in self._slots.items() if n > 1})
         return shared
 
     def is_shared(self, size: int) -> bool:
         """True if several images have this size; now and then, if only one has."""
-        return size % self._SLOTS in self._shared
+        return self._slots[size % self._SLOTS] > 1
 
 
 class CopyFinder:

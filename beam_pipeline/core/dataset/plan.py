@@ -6,18 +6,16 @@ it had been typed, so that a conversion from nothing with the recorded options g
 
 from __future__ import annotations
 
-import difflib
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from beam_pipeline.core import errors
-from beam_pipeline.core.dataset import duplicates, plausibility
+from beam_pipeline.core.dataset import changes, duplicates, plausibility
 from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME
 from beam_pipeline.core.dataset.tally import Tally, accounting_fault
-from beam_pipeline.core.dead_letters import EXPLANATIONS, Reason
+from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.labels.classes import (
     AUTO_ORDER,
@@ -227,12 +225,16 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
 
 # --- reasons why nothing is written, or no manifest ------------------------------------------------
 
-_LIKE = 0.5  # how much of two names must be the same for one to be a candidate for the other
 _MOST_UNLABELLED = 0.5  # of the listed images, where label files are given
-_OF_SHARDS = "TFRecords need no conversion: `beam-tfrecord inspect` shows what they contain"
 _OTHER_FILES = (
     "Write DICOM, videos and raw files of cameras as PNG or JPEG first; beam_pipeline.convert_samples takes images "
-    "from arrays in Python (docs/datasets/python.md)"
+    "from arrays in Python (docs/datasets/python.md). TFRecords need no conversion: `beam-tfrecord inspect` "
+    "shows what they contain"
+)
+_NO_LABELS = (
+    "There are no label rows, and no class folders: give --labels with rows, put each class's images into a "
+    "folder of its own, or take the class from the names with --label_from, such as "
+    "'(?P<label>[a-z]+)[._]?[0-9]+[.]jpg'; --unlabelled keep writes images without labels"
 )
 
 
@@ -264,46 +266,25 @@ def _nothing_joined(tally: Tally, option: str) -> str:
         ignored = ", ".join(f"{n} {kind}" for kind, n in sorted(tally.ignored.items()))
         if not ignored:
             return "no images found; check --images"
-        remedy = (
-            _OF_SHARDS
-            if all(kind.startswith(".tfrecord") for kind in tally.ignored)
-            else _OTHER_FILES
-        )
-        return f"no images found (passed over: {ignored}); check --images. {remedy}"
-    none = f"none of {tally.listed} images"
-    unlabelled = tally.shown.get(Reason.UNLABELLED, [])
-    missing = tally.shown.get(Reason.MISSING_IMAGE, [])
-    rows, fields = ("masks", "") if option == "--masks" else ("label rows", " and --key_column")
-    unusable = not missing and (not unlabelled or (not tally.orphan_rows and rows != "masks"))
-    if not tally.label_rows:  # as in a pipeline
-        of_rows = {Reason.BAD_ROW, Reason.MISSING_IMAGE, Reason.MISSING_FILE} & tally.dead.keys()
-        unusable = bool(tally.dead and (of_rows or not unlabelled))
-    if unusable or tally.dead[Reason.EXCLUDED]:
-        causes = _causes(tally.dead, tally, explained=True)
-        return f"{none} can be written: {causes}. dead_letters.jsonl lists them all"
-    if not tally.label_rows:
-        _, message, _, _ = tally.first.get(Reason.UNLABELLED, ("", "", "", 0))
-        return (
-            f"{none} has a label: there are no label rows, and no class folders (images are "
-            f"{quoted(unlabelled)}). Give --labels with rows, put each class's images into a folder of "
-            "its own, or take the class from the names with --label_from, such as "
-            "'(?P<label>[a-z]+)[._]?[0-9]+[.]jpg'; --unlabelled keep writes images without labels"
-            f"{f'. Of the first: {message}' if '--label_from' in message else ''}"
-        )
-    reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(tally.dead.items()))
-    first = min(tally.first, key=lambda reason: (reason == Reason.UNLABELLED, reason), default="")
-    key = repr(tally.first[first][0]) if first and tally.first[first][0] else ""
-    of_first = f"{first}, {key}" if key else first
-    message = f"Of the first {of_first}: {_first(tally, first)}. " if first else ""
-    return (
-        f"{none} met one of {tally.label_rows} {rows} ({reasons}). Images are named like "
-        f"{quoted(unlabelled)}; {rows.split()[-1]} name {quoted(missing)}. "
-        f"{message}{_nearest(missing, unlabelled)}Check --images{',' if fields else ' and'} {option}{fields}"
+        return f"no images found (passed over: {ignored}); check --images. {_OTHER_FILES}"
+    unlabelled = tally.unlabelled or tally.dead[Reason.UNLABELLED]
+    counts = {**tally.dead, Reason.UNLABELLED.value: unlabelled} if unlabelled else tally.dead
+    message = (
+        f"none of {tally.listed} images can be written with a label: {_causes(counts, tally)}. "
+        "dead_letters.jsonl lists them all"
     )
+    missing = tally.dead[Reason.MISSING_IMAGE]
+    if not unlabelled and not missing:
+        return message
+    if tally.label_rows or missing or tally.dead[Reason.BAD_ROW]:  # a pipeline counts no rows
+        fields = " and" if option == "--masks" else ","
+        more = "" if option == "--masks" else " and --key_column"
+        return f"{message}. Check --images, which names are relative to{fields} {option}{more}"
+    return f"{message}. {_NO_LABELS}"
 
 
-def _causes(dead: Mapping[str, int], tally: Tally, *, explained: bool = False) -> str:
-    """Dead letters by reason: the first few keys, what is wrong with the first, and what the reason means."""
+def _causes(dead: Mapping[str, int], tally: Tally) -> str:
+    """Dead letters by reason: the first few keys, and what is wrong with the first."""
     causes = []
     for reason, count in sorted(dead.items()):
         keys = quoted([key for key in tally.shown.get(reason, []) if key])
@@ -311,9 +292,8 @@ def _causes(dead: Mapping[str, int], tally: Tally, *, explained: bool = False) -
         examples = [keys] if keys != "none" else []
         examples += [f"of the first: {first}" if examples else first] if first else []
         such_as = f" (such as {'; '.join(examples)})" if examples else ""
-        meaning = f": {EXPLANATIONS[reason]}" if explained and reason in EXPLANATIONS else ""
-        causes.append(f"{count} {reason}{such_as}{meaning}")
-    return ("; " if explained else ", ").join(causes)
+        causes.append(f"{count} {reason}{such_as}")
+    return ", ".join(causes)
 
 
 def _first(tally: Tally, reason: str) -> str:
@@ -321,28 +301,6 @@ def _first(tally: Tally, reason: str) -> str:
     _, message, file, line = tally.first.get(reason, ("", "", "", 0))
     place = f"{file}, line {line}" if line else file
     return f"{place}: {message}" if place else message
-
-
-def _nearest(rows: Sequence[str], images: Sequence[str]) -> str:
-    """A sentence with the two most similar names; empty if none are.
-
-    A row that names an image from a folder below --images on states that folder.
-    """
-    pairs = []
-    for row in rows:
-        for image in images:
-            if unicodedata.normalize("NFC", row) == unicodedata.normalize("NFC", image):
-                return (
-                    f"The row {row!a} and the image {image!a} differ only in their Unicode form: "
-                    "write one of them as the other, with unicodedata.normalize in Python. "
-                )
-            if image.endswith(f"/{row}"):
-                folder = image.removesuffix(row)
-                return f"The row {row!r} would name the image {image!r} if --images named its folder {folder}. "
-            pairs.append((difflib.SequenceMatcher(None, row, image).ratio(), row, image))
-    ratio, row, image = max(pairs, default=(0.0, "", ""))
-    near = f"Nearest to each other are the row {row!r} and the image {image!r}. "
-    return near if ratio >= _LIKE else ""
 
 
 def _split_faults(
@@ -464,13 +422,8 @@ def accounting_error(
 
 def other_shards(then: sharding.ShardPlan, now: sharding.ShardPlan) -> errors.ConversionError:
     """The error of a resumed run whose shards differ from the earlier run's."""
-    before, after = dict(then.shards), dict(now.shards)
-    differences = "; ".join(
-        f"{split}: {counted(before.get(split, 0), 'shard')} then, {after.get(split, 0)} now"
-        for split in sorted({*before, *after})
-        if before.get(split) != after.get(split)
-    )
+    differences = changes.option_differences(dict(then.shards), dict(now.shards))
     return errors.ChangedInputsError(
-        "--resume: the images or labels have changed since the earlier run, so that other shards "
-        f"would be written ({differences}). Restore them, or convert again with --overwrite"
+        "--resume: the images or labels have changed since the earlier run, so that other numbers of shards "
+        f"would be written ({'; '.join(differences)}). Restore them, or convert again with --overwrite"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-import shlex
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +15,7 @@ from beam_pipeline.core.labels.path_roles import (
     MASKS,
     Role,
     Segment,
-    crossed_pattern,
     differ_in_numbers,
-    first_folder_pattern,
     label_pattern,
     last_folder_pattern,
     segments_of,
@@ -93,15 +91,19 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
     if not checks.where or not classes:
         return
     segments = [] if checks.confirmed and not checks.column else segments_of(classes)
-    odd = _odd_segments(segments, classes, checks)
+    odd = _odd_roles(segments, classes, checks)
     of_all = f"{counted(len(classes), 'class/classes')} by {checks.where}"
-    if odd:
-        yield _folders_in_classes(segments, odd, classes, checks)
-    else:
-        asked = [*itertools.islice(_kind_questions(KINDS, classes, of_all, checks), 1)]
-        in_folders = checks.where == FOLDER_NAMES and not checks.confirmed
-        yield from asked or (_paths_as_classes(classes, of_all, checks) if in_folders else ())
-    usual = {segment.role for segment in odd} & {Role.SPLIT, Role.IMAGES, Role.MASKS}
+    above = {name.rpartition("/")[0] for name in classes if "/" in name}
+    nested = checks.where == FOLDER_NAMES and bool(segments and above)
+    if checks.listed:  # so that whole paths may well be meant, unless most of them end alike
+        ends = Counter(name.rpartition("/")[2] for name in classes)
+        shared = sum(count for count in ends.values() if count > 1)
+        nested = 2 * shared > len(classes) or differ_in_numbers(above)
+    asked = [] if odd else [*itertools.islice(_kind_questions(KINDS, classes, of_all, checks), 1)]
+    if odd or (nested and not asked):
+        asked = [_folder_question(segments, classes, of_all, checks)]
+    yield from asked
+    usual = odd & {Role.SPLIT, Role.IMAGES, Role.MASKS}
     names: Sequence[Kind] = NAMES[-1:] if usual else NAMES
     if len(classes) == 1:  # a single folder is asked about as such
         names = [kind for kind in names if kind.place != FOLDERS]
@@ -120,139 +122,80 @@ def _kind_questions(
             of_column = value if option == "label_column" else {checks.column: value}
             advice, answer = "", {option: of_column}
         labelled = {*checks.split_folders} - classes.keys()
-        if kind.id == "split_as_class" and checks.folder and labelled:
+        are_splits = all(name.lower() in folders.SPLIT_NAMES for name in names)
+        if kind.id == "folder_as_class" and are_splits and checks.folder and labelled:
             advice += " To leave its images out:"
             answer = {"images": (f"{checks.folder}/*/*/*",)}
         yield Question(kind.id, reason, advice, answer or None)
 
 
-# --- folders without a class --------------------------------------------------------------------
+# --- paths of folders -----------------------------------------------------------------------------
 
-_CONTENTS = {
-    Role.SPLIT: "splits",
-    Role.IMAGES: "images",
-    Role.MASKS: "images and masks",
-    Role.DATE: "dates",
-    Role.PART: "numbered parts",
-    Role.GROUP: "of the same classes each",
-    Role.WRAPPER: "around all others",
-}
-"""Role of a part of classes' names -> its content."""
+_ODD = frozenset([Role.SPLIT, Role.IMAGES, Role.MASKS, Role.DATE, Role.PART])
+"""The roles of levels of folders that no class has."""
 
-_ADVICE = {
-    Role.SPLIT: "Put the class folders into folders called train, validation and test, or name a label file "
-    "with --labels.",
-    Role.MASKS: "Several masks of an image have to be one, whose pixels are class ids: --masks names its folder.",
-    Role.GROUP: "Name one of these folders with --images.",
-}
-_USUAL_ADVICE = (
-    "Name the folder that contains class folders with --images, or a file of labels with --labels."
+_NO_PATTERN = (
+    "Name the folder that contains class folders with --images, one of masks with --masks, or a file of labels "
+    "with --labels."
 )
 
 
-def _odd_segments(
+def _odd_roles(
     segments: Sequence[Segment], classes: Mapping[str, int], checks: LabelChecks
-) -> list[Segment]:
-    """The levels of folders that are no classes, and are asked about."""
+) -> set[Role]:
+    """The roles of levels of folders that are asked about, whatever else the classes are."""
+    roles = {segment.role for segment in segments} & _ODD
     if checks.column:
-        in_paths = any("/" in name for name in classes)
-        return [s for s in segments if s.role is Role.SPLIT and in_paths]
-    odd = [s for s in segments if s.role not in (Role.CLASS, Role.WRAPPER)]
-    if not odd and checks.where == FOLDER_NAMES and not checks.listed:
-        levels = [s.names for s in segments if s.role is Role.CLASS]
-        if any(len(names) > 1 and not any("/" in name for name in names) for names in levels):
-            odd = [s for s in segments if s.role is Role.WRAPPER]
-    parts = {s.role for s in odd} <= {Role.DATE, Role.PART}
-    return [] if parts and sum(classes.values()) < FEW_IMAGES else odd
+        return roles & {Role.SPLIT} if any("/" in name for name in classes) else set()
+    few = roles <= {Role.DATE, Role.PART} and sum(classes.values()) < FEW_IMAGES
+    return set() if few else roles
 
 
-def _folders_in_classes(
-    segments: Sequence[Segment],
-    odd: Sequence[Segment],
-    classes: Mapping[str, int],
-    checks: LabelChecks,
+def _folder_question(
+    segments: Sequence[Segment], classes: Mapping[str, int], of_all: str, checks: LabelChecks
 ) -> Question:
-    parts = [f"{_some(segment.names)} ({_CONTENTS[segment.role]})" for segment in odd]
-    reason = (
-        f"{counted(len(classes), 'class/classes')} by {checks.where}, such as {min(classes)!r}, would have parts "
-        f"without a class: {', '.join(parts)}."
-    )
-    name = odd[0].role.value
-    advice, answer = _ADVICE.get(odd[0].role, _USUAL_ADVICE), dict[str, Any]()
-    may_say_class = (s for s in segments if s.role in (Role.CLASS, Role.WRAPPER))
-    names = {name for segment in may_say_class for name in segment.names}
-    unclear = checks.listed or any(name in IMAGES or folders.named_splits(name) for name in names)
-    if checks.column:
-        advice = "Write the split in a column of its own, called split."
-    elif folder := _class_folder(segments, checks):
-        advice, answer = "Name the folder above the class folders:", {"images": (folder,)}
-    elif not unclear and (pattern := label_pattern(segments, checks.split_folders)):
-        advice = "This takes each part as what it is:"
-        if crossed := crossed_pattern(segments, len(classes)):
-            levels = ("upper", "lower")
-            names_of = {segment.role: segment.names for segment in segments}
-            if differ_in_numbers(names_of[Role.CLASS]) > differ_in_numbers(names_of[Role.GROUP]):
-                pattern, crossed, levels = crossed, pattern, ("lower", "upper")
-            advice = (
-                f"If the {levels[0]} folders are the classes: --label_from {shlex.quote(crossed)}. "
-                f"If the {levels[1]} are:"
-            )
-        if all(segment.role is not Role.CLASS for segment in segments):
-            kept = "group" if odd[0].role is Role.PART else name
-            advice = f"Name a file of labels with --labels. This keeps the {kept}, without a class:"
-        answer = {"label_from": pattern}
-    return Question(f"{name}_in_classes", reason, advice, answer or None)
+    """Asks which part of the names of folders is the class."""
+    example = next((name for name in sorted(classes) if "/" in name), min(classes))
+    parts = [f"{_some(segment.names)} ({segment.role.value})" for segment in segments]
+    reason = f"{of_all}, such as {example!r}, seem to be made of parts: {'; '.join(parts)}."
+    advice, answer = "Write the split in a column of its own, called split.", dict[str, Any]()
+    if not checks.column:
+        in_folders = checks.where == FOLDER_NAMES and not checks.listed
+        advice = f"If the whole names are the classes, give --{'layout class_folders' if in_folders else 'yes'}. "
+        if pattern := _pattern_of(segments, classes, checks):
+            answer = {"label_from": pattern, **({"labels": ()} if checks.listed else {})}
+            advice += "This takes each part as what it is; if another one is the class, exchange the names of the groups:"
+        else:
+            advice += _NO_PATTERN
+    return Question("folders_in_classes", reason, advice, answer or None)
 
 
-def _class_folder(segments: Sequence[Segment], checks: LabelChecks) -> str:
-    """The folder above the class folders, or above their splits; empty if other folders surround these."""
-    above = [s.names[0] for s in segments if s.role in (Role.WRAPPER, Role.IMAGES)]
-    *splits, last = segments[len(above) :] or [segments[-1]]
-    as_usual = not splits or (
-        len(splits) == 1
-        and splits[0].role is Role.SPLIT
-        and {name.lower() for name in splits[0].names} <= folders.SPLIT_NAMES.keys()
-    )
-    flat = last.role is Role.CLASS and not any("/" in name for name in last.names)
-    if not (above and as_usual and flat and checks.folder) or checks.split_folders:
+def _pattern_of(
+    segments: Sequence[Segment], classes: Mapping[str, int], checks: LabelChecks
+) -> str:
+    """The --label_from of a class in several levels of folders; empty if it is unclear which it is."""
+    unsure = [s.names for s in segments if s.role in (Role.CLASS, Role.GROUP)]
+    words = {word for names in unsure for name in names for word in name.split("/")}
+    if any(word.lower() in IMAGES | MASKS for word in words):
         return ""
-    return posixpath.join(checks.folder, *above)
-
-
-def _paths_as_classes(
-    classes: Mapping[str, int], of_all: str, checks: LabelChecks
-) -> Iterator[Question]:
-    """Asks which level of folders is the class, if classes are paths of several."""
-    paths = [name.split("/") for name in sorted(classes) if "/" in name]
-    if not paths:
-        return
-    names = [[*dict.fromkeys(filter(None, level))] for level in itertools.zip_longest(*paths)]
-    described = "; ".join(f"level {i} has {_some(level)}" for i, level in enumerate(names, 1))
-    if checks.listed and not any(map(differ_in_numbers, names[:-1])):
-        return
-    words = {name for level in names for name in level}
-    last = {path[-1] for path in paths}
-    in_sets = bool(checks.split_folders) and all(len(p) == 2 and p[1] in classes for p in paths)
-    sets = sorted({path[0] for path in paths}) if in_sets else []
-    splits = [name for name in sorted(words) if name.lower() in folders.SPLIT_NAMES or name in sets]
-    pattern = last_folder_pattern([*checks.split_folders, *map(re.escape, splits)])
-    whole = f"If whole paths are the classes, give --{'yes' if checks.listed else 'layout class_folders'}. "
-    answer: dict[str, Any] = {"label_from": pattern}
-    advice = f"{whole}If the last folder is the class:"
-    if any(name.lower() in MASKS for name in words) or any(n.lower() in IMAGES for n in last):
-        advice = f"{whole}Name one folder of class folders, without masks, with --images."
-        answer = {}
-    elif all("/".join(path[:-1]) in classes for path in paths):
-        advice = f"{whole}If the upper folders are, which contain images, too:"
-        answer = {"label_from": first_folder_pattern(checks.split_folders)}
-    elif len(last) < len(paths) and differ_in_numbers(last):
-        advice = f"If the last folder is the class, give --label_from {shlex.quote(pattern)}. If whole paths are:"
-        answer = {"layout": "class_folders"}
-    elif sets:
-        advice = f"{whole}To read {_some(sets)}, like {_some(checks.split_folders)}, as splits:"
-    answer |= {"labels": ()} if checks.listed and answer else {}
-    reason = f"{len(paths)} of {of_all} are paths of several folders: {described}."
-    yield Question("paths_as_classes", reason, advice, answer or None)
+    paths = [name.split("/") for name in classes]
+    is_even = len({*map(len, paths)}) == 1
+    if is_even or not {s.role for s in segments}.isdisjoint(_ODD):
+        unclear = any(map(folders.named_splits, words))
+        pattern = "" if unclear else label_pattern(segments, checks.split_folders)
+        if is_even or pattern:
+            return pattern
+    nested = [path for path in paths if path[1:]]
+    of_splits = {*checks.split_folders}
+    if of_splits and all(len(path) == 2 and path[1] in classes for path in nested):
+        of_splits |= {path[0] for path in nested}  # beside the usual ones
+    parts = {part for path in nested for part in path}
+    of_splits |= {part for part in parts if part.lower() in folders.SPLIT_NAMES}
+    has_images = any("/".join(path[:-1]) in classes for path in nested)
+    too_high = any(of_splits & {*path[:-2]} for path in nested)
+    if has_images or too_high or any(map(folders.named_splits, parts - of_splits)):
+        return ""
+    return last_folder_pattern(map(re.escape, sorted(of_splits)))
 
 
 # --- splits ---------------------------------------------------------------------------------------
@@ -296,28 +239,18 @@ def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Qu
 # --- label files ----------------------------------------------------------------------------------
 
 
-ADVICE: Mapping[str, tuple[str, Mapping[str, str] | None]] = {
-    **dict.fromkeys(
-        filters.TABLES, ("Name the file whose rows name the images with --labels.", {})
-    ),
-    **dict.fromkeys(
-        filters.TEXTS,
-        (
-            "Captions beside the images are read with --layout caption_files; labels of YOLO or KITTI with "
-            "--layout yolo or --layout kitti, and their folder as --labels; others have to be in a table "
-            "such as filename,label.",
-            None,
-        ),
-    ),
-    ".json": (
-        "A file of COCO's is named with --labels and --layout coco; other JSON has to be written as JSON "
-        "Lines, a row per image.",
-        {"layout": "coco"},
-    ),
-    ".xml": ("With --layout voc, those of Pascal VOC are read; no other XML is.", None),
-    **dict.fromkeys(filters.UNREAD, ("Write a table such as filename,label instead.", None)),
+ADVICE = (
+    "A table whose rows name the images is named with --labels, and annotations with --labels and their --layout, such as "
+    "coco or voc for JSON or XML; texts beside images are read with --layout yolo, kitti or caption_files. Any others "
+    "have to be written as a table such as filename,label; one of the colours of masks is named with --mask_colors."
+)
+"""What to do about files that may contain labels."""
+
+_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    **{extension: {} for extension in filters.TABLES},
+    ".json": {"layout": "coco"},
 }
-"""Extension of files that may contain labels -> what to do, and the options for one such file beside --labels."""
+"""Extension -> the options for a single file beside --labels."""
 
 
 def label_file_questions(
@@ -334,7 +267,7 @@ def label_file_questions(
         return
     files = passed_over.by_extension()
     for extension, count in sorted(files.counts.items()):
-        (advice, options), first = ADVICE[extension], files.first[extension]
+        options, first = _OPTIONS.get(extension), files.first[extension]
         archived = any(file.archive for file in first)
         each = extension in filters.TEXTS or (extension == ".xml" and archived)
         if each and (count < _FEW_TEXTS or 2 * count < images):
@@ -345,7 +278,7 @@ def label_file_questions(
         yield Question(
             LABEL_FILES_IGNORED,
             f"{counted(count, f'{extension} file')} ({names}{more}) would be ignored.",
-            advice + (" Take the labels out of the archive first." if archived else ""),
+            ADVICE + (" Take the labels out of the archive first." if archived else ""),
             {"labels": (first[0].uri,), **options} if single and options is not None else None,
         )
 

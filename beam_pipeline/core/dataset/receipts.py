@@ -8,11 +8,10 @@ of the output folder, one a shard, as gzipped JSON.
 from __future__ import annotations
 
 import base64
-import contextlib
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Annotated, Any
@@ -101,14 +100,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Sizes:
-    """The entry of a receipt that readers of its shard need."""
-
-    record_sizes: list = field(default_factory=list)  # type: ignore[type-arg]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Content(_Sizes):
+class _Content:
     """A receipt's file."""
 
     version: _Version
@@ -118,6 +110,7 @@ class _Content(_Sizes):
     options: Mapping[str, Any]
     info: sharding.ShardInfo
     dead_letters: tuple[DeadLetter, ...]
+    record_sizes: list = field(default_factory=list)  # type: ignore[type-arg]
     digests: str = ""
     statistics: Any = None
 
@@ -128,7 +121,7 @@ def parse_receipt(data: bytes, uri: str) -> Receipt:
     Raises:
       ConversionError: it is damaged, or of another version.
     """
-    with _damage(uri):
+    try:
         content: _Content = typed_json.decode(_Content, json.loads(_inflate(data)))
         refs, info, spec = _refs(content.samples), content.info, content.spec
         if min(info.examples, info.bytes, info.crc32c) < 0 or info.crc32c >> 32:
@@ -145,22 +138,6 @@ def parse_receipt(data: bytes, uri: str) -> Receipt:
         inputs = ShardInputs(spec, refs, content.classes, content.options)
         sizes = _whole_numbers(content.record_sizes)
         return Receipt(inputs, info, [*content.dead_letters], sizes, digests)
-
-
-def parse_record_sizes(data: bytes, uri: str) -> Sequence[int]:
-    """Reads no more of a receipt than its `record_sizes`, for readers of the shard.
-
-    Raises:
-      ConversionError: it is damaged.
-    """
-    with _damage(uri):
-        return _whole_numbers(typed_json.decode(_Sizes, json.loads(_inflate(data))).record_sizes)
-
-
-@contextlib.contextmanager
-def _damage(uri: str) -> Iterator[None]:
-    try:
-        yield
     except _DAMAGE as error:
         raise errors.ConversionError(
             f"{uri} is damaged ({error or excerpt(error)}); remove it by hand, or convert again with --overwrite"

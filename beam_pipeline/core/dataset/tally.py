@@ -258,7 +258,7 @@ def accounting_fault(
 
 @dataclass
 class Totals:
-    """What a run reports, summed; totals of parts of it add up.
+    """What a run reports, summed.
 
     Attributes:
       classes: split -> class id -> examples or objects.
@@ -289,15 +289,6 @@ class Totals:
             else:
                 totals.dead.add_dead_letters(report)
         return totals
-
-    def add(self, part: Totals) -> None:
-        """Adds the totals of another part."""
-        for split, counts in part.classes.items():
-            self.classes.setdefault(split, Counter()).update(counts)
-        self.events.update(part.events)
-        self.codecs |= part.codecs
-        self.statistics = merged((self.statistics, part.statistics))
-        self.dead.add(part.dead)
 
     @property
     def images(self) -> ImageFigures:

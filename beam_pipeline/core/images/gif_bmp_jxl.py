@@ -1,4 +1,4 @@
-"""GIF, BMP and JPEG XL, by the rules of `tf.io.decode_image`, without Pillow.
+"""GIF, BMP and JPEG XL, by the rules of `tf.io.decode_image`. Headers are read without Pillow.
 
 A GIF is read as giflib does. It is a screen, then blocks, each with a byte for its kind. Data comes in sub-blocks: a byte for
 the length, that many bytes, and a length of 0 at the end.
@@ -36,8 +36,8 @@ A JPEG XL file, which TensorFlow reads from 2.21 on, is a codestream, or a conta
 A codestream begins with fields of bits, the lowest bit of each byte first: the size, then what the
 samples are. A number is mostly a selector of two bits, which tells how many bits follow and what to add.
 
-TensorFlow turns the image according to its orientation, and takes the first frame. Channels are the colours,
-1 or 3, and alpha.
+TensorFlow turns the image according to its orientation. Channels are the colours, 1 or 3, and alpha. Previews,
+animations and other channels are rare, and refused.
 
 Source: ISO/IEC 18181-1, annexes C and D; ISO/IEC 18181-2; tensorflow/core/lib/jxl/jxl_io.cc.
 """
@@ -60,8 +60,6 @@ _HAS_COLOURS = 0x80
 _EXTENSION, _FRAME_KIND, _END = 0x21, 0x2C, 0x3B
 _CONTROL = 0xF9  # an extension with the transparent colour of the next frame
 _CODE_BITS = range(2, 9)
-_MAX_CODE_BITS = 12
-_MAX_CODES = 1 << _MAX_CODE_BITS
 
 
 class _Frame(NamedTuple):
@@ -115,11 +113,7 @@ def check_gif(data: bytes) -> ImageHeader:
     """
     header = gif_header(data)
     for number, frame in enumerate(_frames(data)):
-        packed, offset = [], frame.start
-        while length := data[offset]:
-            packed.append(data[offset + 1 : offset + 1 + length])
-            offset += length + 1
-        if fault := _fault(frame, b"".join(packed)):
+        if fault := _fault(frame, data):
             raise headers.undecodable("gif", f"frame {number}: {fault}")
     return header
 
@@ -129,7 +123,7 @@ def _frames(data: bytes) -> Iterator[_Frame]:
         raise corrupt("GIF", "the header is broken or cut short", data)
     shared = _colours(data[10])
     offset = _SCREEN_END + 3 * shared
-    transparent, has_frame = -1, False
+    transparent = -1
     # As giflib does, ends quietly at what is not a block, if a frame came before it.
     while offset < len(data) and (kind := data[offset]) in (_EXTENSION, _FRAME_KIND):
         try:
@@ -152,10 +146,8 @@ def _frames(data: bytes) -> Iterator[_Frame]:
                 )
             offset = _skipped(data, frame.start)
         except (IndexError, struct.error) as error:
-            if has_frame:
-                raise cut_short("GIF", f"it ends inside the block at byte {offset}") from error
-            raise corrupt("GIF", "the header is broken or cut short", data) from error
-        transparent, has_frame = -1, True
+            raise cut_short("GIF", f"it ends inside the block at byte {offset}") from error
+        transparent = -1
         yield frame
 
 
@@ -170,48 +162,18 @@ def _skipped(data: bytes, offset: int) -> int:
     return offset + 1
 
 
-def _fault(frame: _Frame, packed: bytes) -> str:
-    """Follows the codes of a frame without making its pixels; returns what is wrong, or nothing.
+def _fault(frame: _Frame, data: bytes) -> str:
+    """Decompresses a frame to the numbers of its colours; returns what is wrong, or nothing."""
+    from PIL import Image  # which most jobs never need
 
-    A code represents a run of pixels. Those below `clear` are single pixels; each further code adds
-    the next entry to the table: the run before, and one pixel more.
-    """
-    clear = 1 << frame.code_bits
-    first_entries = [1] * clear + [0, 0]  # clear, and the end
-    lengths = first_entries.copy()
-    bits, limit, running = frame.code_bits + 1, 2 << frame.code_bits, clear + 2
-    held = held_bits = position = last = 0
-    missing = frame.width * frame.height
-    while missing > 0:
-        while held_bits < bits:
-            if position == len(packed):
-                return f"{missing} pixels are missing"
-            held |= packed[position] << held_bits
-            held_bits += 8
-            position += 1
-        code = held & ((1 << bits) - 1)
-        held >>= bits
-        held_bits -= bits
-        if running <= _MAX_CODES:
-            running += 1
-            if running > limit and bits < _MAX_CODE_BITS:
-                limit *= 2
-                bits += 1
-        if code == clear:
-            lengths = first_entries.copy()
-            bits, limit, running, last = frame.code_bits + 1, 2 << frame.code_bits, clear + 2, 0
-            continue
-        if code == clear + 1:
-            return f"{missing} pixels are missing"
-        if frame.colours <= code < clear and code != frame.transparent:
-            return f"colour {code} of {frame.colours}"
-        if code > len(lengths) or (code == len(lengths) and not last):
-            return "a code has no meaning"
-        length = lengths[code] if code < len(lengths) else last + 1
-        if last and len(lengths) < _MAX_CODES:
-            lengths.append(last + 1)
-        last = length
-        missing -= length
+    size, codes = (frame.width, frame.height), memoryview(data)[frame.start :]
+    try:
+        counts = Image.frombytes("P", size, codes, "gif", (frame.code_bits, 0)).histogram()
+    except ValueError as error:
+        return str(error)
+    for colour in range(frame.colours, len(counts)):
+        if counts[colour] and colour != frame.transparent:
+            return f"colour {colour} of {frame.colours}"
     return ""
 
 
@@ -263,27 +225,18 @@ _FILE_TYPE = b"jxl "
 _WHOLE, _PART = b"jxlc", b"jxlp"
 _NUMBER_BYTES = 4  # before the content of a part
 _LAST_PART = 0x80
-_LONG = 1  # in place of a length: it is in eight bytes after the name
 _TO_THE_END = 0
 _HEADER_BYTES = 1 << 16  # of a codestream, enough for all that is read here
 
 _SIZE = ((9, 1), (13, 1), (18, 1), (30, 1))  # (bits, added) by selector
-_SIZE_OF_PREVIEW = ((6, 1), (8, 65), (10, 321), (12, 1345))
-_EIGHTHS_OF_PREVIEW = ((0, 16), (0, 32), (5, 1), (9, 33))
 _RATIOS = {1: (1, 1), 2: (12, 10), 3: (4, 3), 4: (3, 2), 5: (16, 9), 6: (5, 4), 7: (2, 1)}
 _ENUM = ((0, 0), (0, 1), (4, 2), (6, 18))
 _INTEGER_BITS = ((0, 8), (0, 10), (0, 12), (6, 1))
 _FLOAT_BITS = ((0, 32), (0, 16), (0, 24), (6, 1))
 _EXTRA_CHANNELS = ((0, 0), (0, 1), (4, 2), (12, 1))
 _NAME_BYTES = ((0, 0), (4, 0), (5, 16), (10, 48))
-_ANIMATION = (  # ticks a second, their divisor, loops
-    ((0, 100), (0, 1000), (10, 1), (30, 1)),
-    ((0, 1), (0, 1001), (8, 1), (10, 1)),
-    ((0, 0), (3, 0), (16, 0), (32, 0)),
-)
 _SHIFT = ((0, 0), (0, 3), (0, 4), (3, 1))
-_FILTER_ARRAY = ((0, 1), (2, 0), (4, 3), (8, 19))
-_ALPHA, _SPOT_COLOUR, _COLOUR_FILTER = 0, 2, 5  # kinds of extra channels
+_ALPHA = 0  # a kind of extra channel
 _GREY = 1  # a colour space
 _FIRST_TURNED = 5  # orientations from here on swap the sides
 
@@ -338,9 +291,6 @@ def _contained(data: bytes) -> bytes:
     while offset + 8 <= len(data):
         name, start = data[offset + 4 : offset + 8], offset + 8
         length = int.from_bytes(data[offset : offset + 4], "big")
-        if length == _LONG:
-            start += 8
-            length = int.from_bytes(data[offset + 8 : offset + 16], "big")
         end = len(data) if length == _TO_THE_END else offset + length
         if end < start:
             raise corrupt("JPEG XL", f"the box at byte {offset} claims {length} bytes", data)
@@ -382,23 +332,32 @@ class _Bits:
 
 
 def _fields(bits: _Bits) -> tuple[int, int, int]:
-    """Reads height, width and channels, as TensorFlow gives them."""
+    """Reads height, width and channels, as TensorFlow gives them. Raises BadImageError for what is rare."""
     height, width = _size(bits)
     if bits.take(1):  # everything else is as usual
         return height, width, 3
     if bits.take(1):
         if 1 + bits.take(3) >= _FIRST_TURNED:
             height, width = width, height
-        _skip_screens(bits)
+        if bits.take(3):
+            raise _unusual("a preview, an animation or a size to show it at")
     _skip_depth(bits)
     bits.take(1)  # whether 16 bits are enough to decode it
-    kinds = [_extra_channel(bits) for _ in range(bits.number(_EXTRA_CHANNELS))]
+    extra = bits.number(_EXTRA_CHANNELS)
+    if extra > 1 or (extra and not _is_alpha(bits)):
+        raise _unusual("channels other than colours and alpha")
     bits.take(1)  # whether colours are of the format's own space
     colours = 3
     if not bits.take(1):  # sRGB
         bits.take(1)  # whether an ICC profile follows
         colours = 1 if bits.number(_ENUM) == _GREY else 3
-    return height, width, colours + (_ALPHA in kinds)
+    return height, width, colours + extra
+
+
+def _unusual(ability: str) -> BadImageError:
+    return headers.unsupported(
+        f"a JPEG XL image with {ability}; {headers.REENCODED} after pip install pillow-jxl-plugin"
+    )
 
 
 def _size(bits: _Bits) -> tuple[int, int]:
@@ -416,21 +375,6 @@ def _size(bits: _Bits) -> tuple[int, int]:
     return height, height * across // down
 
 
-def _skip_screens(bits: _Bits) -> None:
-    """Reads past the size that a viewer should show, a preview's size, and what animates frames."""
-    if bits.take(1):
-        _size(bits)
-    if bits.take(1):
-        choices = _EIGHTHS_OF_PREVIEW if bits.take(1) else _SIZE_OF_PREVIEW
-        bits.number(choices)
-        if not bits.take(3):
-            bits.number(choices)
-    if bits.take(1):
-        for choices in _ANIMATION:
-            bits.number(choices)
-        bits.take(1)
-
-
 def _skip_depth(bits: _Bits) -> None:
     if bits.take(1):
         bits.number(_FLOAT_BITS)
@@ -439,16 +383,14 @@ def _skip_depth(bits: _Bits) -> None:
         bits.number(_INTEGER_BITS)
 
 
-def _extra_channel(bits: _Bits) -> int:
-    """Reads past the description of a channel beside the colours; returns its kind."""
+def _is_alpha(bits: _Bits) -> bool:
+    """Reads past the description of a channel beside the colours; False if it is not alpha."""
     if bits.take(1):
-        return _ALPHA
-    kind = bits.number(_ENUM)
+        return True
+    if bits.number(_ENUM) != _ALPHA:
+        return False
     _skip_depth(bits)
     bits.number(_SHIFT)
     bits.take(8 * bits.number(_NAME_BYTES))
-    if kind == _COLOUR_FILTER:
-        bits.number(_FILTER_ARRAY)
-    else:
-        bits.take({_ALPHA: 1, _SPOT_COLOUR: 4 * 16}.get(kind, 0))
-    return kind
+    bits.take(1)  # whether colours are multiplied by it
+    return True

@@ -180,7 +180,7 @@ def decode_fully(data: bytes) -> ImageHeader:
 
     for magic, _, check in _OWN_READERS:
         if data.startswith(magic):
-            header = check(data)
+            header = _in_memory(check, data)
             if header.format == "jxl":  # which Pillow alone cannot read
                 return header
             return _in_memory(partial(check_agreement, header), data)

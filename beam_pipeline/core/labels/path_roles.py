@@ -1,9 +1,10 @@
-"""What each level of folders in the paths of classes is for: a split, images, masks, a date, a repeated set, the class.
+"""What each level of folders in the paths of classes is for: a split, images, masks, a date, a group, the class.
 
 | paths | segments |
 |---|---|
 | `train_set/cat`, `test_set/cat` | split, class |
-| `color/apple`, `gray/apple`, `color/fig`, `gray/fig` | group, class |
+| `color/apple`, `gray/fig` | group, class |
+| `oak/40X`, `elm/100X` | class, group |
 | `2021-05-03/cat`, `2021-05-04/dog` | date, class |
 | `dtd/images/banded`, `dtd/images/dotted` | wrapper, images, class |
 | `n01/images`, `n02/images` | class, images |
@@ -12,9 +13,8 @@
 from __future__ import annotations
 
 import enum
-import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
@@ -49,16 +49,16 @@ class Role(enum.Enum):
 
     SPLIT = "split"
     IMAGES = "images"
-    MASKS = "masks"
+    MASKS = "images and masks"
     DATE = "date"
+    PART = "numbered parts"
     GROUP = "group"
-    PART = "part"
     WRAPPER = "wrapper"
     CLASS = "class"
 
 
 class Segment(NamedTuple):
-    """A level of folders, or all levels of the class.
+    """A level of folders, or all levels from one on.
 
     Attributes:
       role: what it is for.
@@ -72,43 +72,33 @@ class Segment(NamedTuple):
 
 
 def segments_of(classes: Collection[str]) -> list[Segment]:
-    """The levels of folders in the paths of classes, from the top.
+    """The levels of folders in the paths of classes, from the top; the last one has the rest of longer paths.
+
+    The class is the last level that has no other role and differs in more than numbers.
 
     >>> [(s.role.value, s.names) for s in segments_of(["a/train/cat", "a/train/dog", "a/val/cat"])]
     [('wrapper', ['a']), ('split', ['train', 'val']), ('class', ['cat', 'dog'])]
     """
-    joined = [DATE.sub(lambda date: date[0].replace("/", "\0"), name) for name in sorted(classes)]
-    paths = [[part.replace("\0", "/") for part in name.split("/")] for name in joined]
-    segments = _segments(paths, from_below=True)
-    names = next((segment.names for segment in segments if segment.role is Role.CLASS), ())
-    if len(names) < 2 and all(segment.role is not Role.DATE for segment in segments):
-        return _segments(paths, from_below=False)  # one class, which all paths end with
+    joined = [DATE.sub(lambda date: date[0].replace("/", "\0"), name) for name in classes]
+    last = min((name.count("/") for name in joined), default=0)
+    levels = zip(*(name.split("/", last) for name in joined), strict=True)
+    segments = [
+        _segment(sorted({name.replace("\0", "/") for name in level}), alone=not last)
+        for level in levels
+    ]
+    may_be = [i for i, segment in enumerate(segments) if segment.role is Role.CLASS]
+    named = [i for i in may_be if not differ_in_numbers(segments[i].names)] or may_be
+    for i in may_be:
+        if i != named[-1]:
+            segments[i] = segments[i]._replace(role=Role.GROUP)
     return segments
-
-
-def _segments(paths: Sequence[Sequence[str]], *, from_below: bool) -> list[Segment]:
-    above: list[Segment] = []
-    below: list[Segment] = []
-    depth = min(map(len, paths), default=0)
-    while from_below and depth > 1 and (last := _last([path[-1] for path in paths])):
-        below.insert(0, last)
-        paths, depth = [path[:-1] for path in paths], depth - 1
-    while depth and (first := _first(paths, at_top=not above)):
-        above.append(first)
-        paths, depth = [path[1:] for path in paths], depth - 1
-    if not any(paths):
-        return [*above, *below]
-    names = sorted({"/".join(path) for path in paths})
-    lengths = set(map(len, paths))
-    pattern = "" if 0 in lengths else "[^/]+" if lengths == {1} else ".+"
-    return [*above, Segment(Role.CLASS, names, pattern), *below]
 
 
 _GROUPS = {Role.CLASS: "label", Role.DATE: "date", Role.GROUP: "group", Role.PART: "group"}
 
 
 def label_pattern(segments: Sequence[Segment], splits: Sequence[str] = ()) -> str:
-    """The --label_from that takes each part by its role from an image's path; empty if no single one does.
+    """The --label_from that takes each part by its role from an image's path; empty if none is the class, or one unclear.
 
     Args:
       segments: the levels of folders.
@@ -118,7 +108,7 @@ def label_pattern(segments: Sequence[Segment], splits: Sequence[str] = ()) -> st
     'images_(?P<split>train|val)/(?P<label>[^/]+)/[^/]+'
     """
     roles = [segment.role for segment in segments]
-    if not all(segment.pattern for segment in segments) or roles == [Role.SPLIT]:
+    if not all(segment.pattern for segment in segments) or Role.CLASS not in roles:
         return ""
     parts, named = [], set()
     for role, _, pattern in segments:
@@ -133,16 +123,6 @@ def label_pattern(segments: Sequence[Segment], splits: Sequence[str] = ()) -> st
     return above + "/".join([*parts, "[^/]+"])
 
 
-def crossed_pattern(segments: Sequence[Segment], classes: int) -> str:
-    """The --label_from with group and class exchanged, if each group has all classes; else empty."""
-    exchanged = {Role.GROUP: Role.CLASS, Role.CLASS: Role.GROUP}
-    crossed = [segment for segment in segments if segment.role in exchanged]
-    number = math.prod(len(segment.names) for segment in crossed)
-    if number != classes or [segment.role for segment in crossed] != [*exchanged]:
-        return ""
-    return label_pattern([s._replace(role=exchanged.get(s.role, s.role)) for s in segments])
-
-
 def last_folder_pattern(splits: Iterable[str]) -> str:
     """The --label_from whose label is the last folder, and whose split is the one above it, if it is one of some.
 
@@ -150,11 +130,6 @@ def last_folder_pattern(splits: Iterable[str]) -> str:
     '(?:.*?/)??(?:(?P<split>train|test)/)?(?P<label>[^/]+)/[^/]+'
     """
     return f"(?:.*?/)??{_maybe_split(dict.fromkeys(splits))}(?P<label>[^/]+)/[^/]+"
-
-
-def first_folder_pattern(splits: Sequence[str]) -> str:
-    """The --label_from whose label is the first folder, or the one below a split; others below have no meaning."""
-    return f"{_maybe_split(splits)}(?P<label>[^/]+)/.+"
 
 
 def _maybe_split(names: Iterable[str]) -> str:
@@ -170,70 +145,28 @@ def differ_in_numbers(names: Collection[str]) -> bool:
     return len({*names}) > 1 and len({re.sub(r"\d+", "0", name) for name in names}) == 1
 
 
-def _last(names: Sequence[str]) -> Segment | None:
-    """The lowest level, if it does not name a class."""
-    different = sorted(set(names))
-    lower = {name.lower() for name in different}
-    if lower <= IMAGES and len(different) == 1:
-        return Segment(Role.IMAGES, different, re.escape(different[0]))
-    if lower <= IMAGES | MASKS and lower & IMAGES and lower & MASKS:
-        return Segment(Role.MASKS, different)
-    if len({SPLIT_NAMES.get(name, "") for name in lower}) > 1 and lower <= SPLIT_NAMES.keys():
-        return Segment(Role.SPLIT, different, f"(?P<split>{'|'.join(different)})")
-    return _dates(names) or _wrapper(different)
-
-
-def _first(paths: Sequence[Sequence[str]], *, at_top: bool) -> Segment | None:
-    """The highest level, if it does not name a class."""
-    names = sorted({path[0] for path in paths})
-    leaf = any(len(path) == 1 for path in paths)
+def _segment(names: Sequence[str], *, alone: bool) -> Segment:
+    """A level of folders; `alone` if it is the only one, so that a name may as well be a class."""
     lower = {name.lower() for name in names}
-    images = [name for name in names if name.lower() in IMAGES]
-    if not leaf and len(images) == 1 and lower <= {images[0].lower(), *_LABELS}:
-        return Segment(Role.IMAGES, images, re.escape(images[0]))
-    if not (leaf or at_top) and lower <= SPLIT_NAMES.keys():
+    pattern = ".+" if any("/" in name for name in names) else "[^/]+"
+    if split := _splits_in_names(names):
+        return split
+    dates = [name for name in names if DATE.search(name)]
+    if 2 * len(dates) > len(names):
+        return Segment(Role.DATE, dates, pattern)
+    words = {word.lower() for name in names for word in WORDS.findall(name)[-1:]}
+    if words and differ_in_numbers(names) and all(map(_PARTS.fullmatch, words)):
+        return Segment(Role.PART, names, pattern)
+    if alone:
+        return Segment(Role.CLASS, names, pattern)
+    if lower <= SPLIT_NAMES.keys():
         return Segment(Role.SPLIT, names, f"(?P<split>{'|'.join(names)})")
-    odd = _splits_in_names(names) or _dates(names) or _parts(names)
-    return odd or (None if leaf else _wrapper(names) or _repeated(paths))
-
-
-def _wrapper(names: Sequence[str]) -> Segment | None:
-    """A folder that all others are in, or that is in all of them."""
-    return Segment(Role.WRAPPER, names, re.escape(names[0])) if len(names) == 1 else None
-
-
-def _dates(names: Sequence[str]) -> Segment | None:
-    """A level whose folders mostly contain a date."""
-    dates = sorted({name for name in names if DATE.search(name)})
-    if 2 * len(dates) <= len(set(names)):
-        return None
-    return Segment(Role.DATE, dates, ".+" if any("/" in name for name in names) else "[^/]+")
-
-
-def _parts(names: Sequence[str]) -> Segment | None:
-    """Folders with the numbers of patients, videos and other parts of a set that are not classes."""
-    words = {word for name in names for word in WORDS.findall(name)[-1:]}
-    parts = differ_in_numbers(names) and all(_PARTS.fullmatch(word.lower()) for word in words)
-    return Segment(Role.PART, names, "[^/]+") if parts and words else None
-
-
-def _repeated(paths: Sequence[Sequence[str]]) -> Segment | None:
-    """Folders that mostly have the same content.
-
-    So are domains, folds, sessions, or copies of the images in several forms. Numbers are not the same content
-    unless each folder has all of them.
-    """
-    above: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for first, *below in paths:
-        above[tuple(below)].add(first)
-    shared = [folders for folders in above.values() if len(folders) > 1]
-    different = sum(map(len, above.values()))
-    most = len(above) > 1 and 2 * sum(map(len, shared)) > different
-    lowest = {below[-1] for below in above if below}
-    is_full = different == len(above) * len(set().union(*above.values()))
-    if differ_in_numbers(lowest) and not is_full:
-        return None  # numbers within each folder, as of characters in an alphabet
-    return Segment(Role.GROUP, sorted(set().union(*shared)), "[^/]+") if most else None
+    if lower <= IMAGES | _LABELS:
+        images = "" if lower & _LABELS else f"(?:{'|'.join(names)})" if names[1:] else names[0]
+        return Segment(Role.IMAGES if images else Role.MASKS, names, images)
+    if len(names) == 1:
+        return Segment(Role.WRAPPER, names, re.escape(names[0]))
+    return Segment(Role.CLASS, names, pattern)
 
 
 def _splits_in_names(names: Sequence[str]) -> Segment | None:

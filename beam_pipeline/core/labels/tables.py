@@ -365,8 +365,6 @@ class _Inspection:
             if len(names) > 1 and choices.label_needed and (any_needed or are_flags):
                 raise unclear_label.unclear_label(where, names, self._values)
             label = names[0] if len(names) == 1 and names[0].lower() not in TEXT_NAMES else ""
-        if label and choices.label_needed and not choices.label_column:
-            unclear_label.check_label(where, label)
         return label
 
     def _are_lists(self, names: Sequence[str]) -> bool:

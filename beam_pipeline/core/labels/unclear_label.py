@@ -18,9 +18,6 @@ from beam_pipeline.core.listing.folders import FOLDER, are_splits
 _SPLIT_NUMBER = re.compile(r".*\d.*|true|false", re.IGNORECASE)
 _SHOWN_NAMES = 8
 _MOST_FLAGS = 100  # names that still fit into a command
-_MANY = 64  # pixels of the smallest images that people keep in tables
-_PIXEL = re.compile(r"(?:pixel|px?)?_?\d+(?:[x_]\d+)?")
-_RUN_LENGTHS = frozenset(["encodedpixels", "rle", "rle_mask"])  # names on Kaggle
 _FLAGS = tuple(map(frozenset, (("0", "1"), ("-1", "1"), ("0.0", "1.0"), ("False", "True"))))
 _WHOLE = re.compile(r"\d+\.0*")
 _VERDICT = re.compile("accept(?:ed)?|(reject(?:ed)?|ignored?|skip(?:ped)?)", re.IGNORECASE)
@@ -107,10 +104,8 @@ def unclear_label(
       values: column -> its values in the first rows.
     """
     flags = flag_columns(names, values)
-    give, hint = "Give", _not_read(names)
-    if hint:
-        give = f"{hint}. Otherwise, give"
-    elif 1 < len(flags) <= _MOST_FLAGS:
+    give = "Give"
+    if 1 < len(flags) <= _MOST_FLAGS:
         give = f"If 1 means that an image has a column's class: --one_hot {shlex.quote(','.join(flags))}. Otherwise, give"
     return errors.LabelTableError(
         f"{where}: which of the columns {text.enumerated(names, _SHOWN_NAMES)} is the label? {give} --label_column NAME, "
@@ -125,30 +120,6 @@ def single_column(where: str, keys: Sequence[str]) -> errors.LabelTableError:
         f"{where}: no column besides the key, so there are no labels{only}. Expected a first line such as "
         "filename,label, with a comma, semicolon, tab or | between its names, then a line for each image"
     )
-
-
-def check_label(where: str, label: str) -> None:
-    """Raises LabelTableError if a label that the user did not name is of run lengths or pixels."""
-    if hint := _not_read([label]):
-        raise errors.LabelTableError(
-            f"{where}: is the column {label!r} the label? {hint}. Otherwise, give --label_column NAME"
-        )
-
-
-def _not_read(names: Sequence[str]) -> str:
-    """What to do about columns of run lengths or of pixels, by their names; empty for others."""
-    lower = {name.lower() for name in names}
-    if lower & _RUN_LENGTHS:
-        return (
-            "It seems to contain masks as run lengths, which are not read. Write a PNG for each image, whose pixels are "
-            "class ids, and name their folder with --masks (docs/datasets/segmentation.md)"
-        )
-    if lower & {"pixel", "pixels"} or len([*filter(_PIXEL.fullmatch, lower)]) >= _MANY:
-        return (
-            "It seems to contain the pixels of images, which are not read; beam_pipeline.convert_samples takes images "
-            "from arrays in Python (docs/datasets/python.md)"
-        )
-    return ""
 
 
 def nested_question(names: Sequence[str], where: str, *, needs_label: bool) -> questions.Question:

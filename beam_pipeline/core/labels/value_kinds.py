@@ -105,17 +105,20 @@ def _spellings(classes: Counts, _: str) -> Sequence[str]:
     return next((names for names in by_name.values() if len(names) > 1), ())
 
 
-def _flag_rows(classes: Counts, _: str) -> Sequence[str]:
-    """Rows of 0 and 1, one for each class, all of the same length."""
-    rows = [name.translate(_MARKS).split() for name in classes]
-    lengths = set(map(len, rows))
-    same = len(rows) > 1 and len(lengths) == 1 and 1 not in lengths
-    return sorted(classes) if same and all(map(_FLAGS.issuperset, rows)) else ()
-
-
 def _mostly(test: Callable[[str], object], classes: Counts, _: str) -> Sequence[str]:
     names = sorted(filter(test, classes))
     return names if len(names) > cells.MOST * len(classes) else ()
+
+
+def _several_values(classes: Counts, _: str) -> Sequence[str]:
+    """Rows of 0 and 1, one for each class, and all of one length; run lengths; boxes; parts of lists; objects."""
+    rows = [name.translate(_MARKS).split() for name in classes]
+    lengths = set(map(len, rows))
+    same = len(rows) > 1 and len(lengths) == 1 and 1 not in lengths
+    if (same and all(map(_FLAGS.issuperset, rows))) or cells.are_run_lengths(classes):
+        return sorted(classes)
+    parts = _mostly(lambda name: name.count("[") != name.count("]"), classes, "")
+    return parts or _mostly(_BOX.fullmatch, classes, "") or [*filter(_OBJECT.fullmatch, classes)]
 
 
 def _bracketed(classes: Counts, _: str) -> Sequence[str]:
@@ -195,8 +198,9 @@ def _missing(classes: Counts, _: str) -> Sequence[str]:
     return sorted(name for name in classes if name in _MISSING or (name == "-1" and counted))
 
 
-def _is_split(name: str) -> bool:
-    return SPLIT_NAMES.get(name.lower(), DEFAULT_SPLIT) != DEFAULT_SPLIT  # train: a thing
+def _is_no_class(name: str) -> bool:
+    is_split = SPLIT_NAMES.get(name.lower(), DEFAULT_SPLIT) != DEFAULT_SPLIT  # train: a thing
+    return is_split or name.lower() in path_roles.IMAGES
 
 
 _PREDICT = "{n} of {of} are numbers with decimals ({some}), which look like a number to predict, not like classes."
@@ -207,31 +211,20 @@ _CLASS_FOLDERS = (
 
 KINDS = (
     Kind(
-        "objects",
-        partial(_called, _OBJECT.fullmatch),
-        "{first} is one of {of}, but looks like an object of JSON, not like a class.",
+        "several_values",
+        _several_values,
+        "{n} of {of} look like several values in one cell ({some}), which are not read. Boxes have to be in rows of their "
+        "own, with columns such as filename,label,xmin,ymin,xmax,ymax; flags in a column for each class (--one_hot); lists "
+        "in quotes (--list_column); masks in PNGs, whose pixels are class ids (--masks).",
         option=("label_column", "none"),
-    ),
-    Kind(
-        "flag_rows",
-        _flag_rows,
-        "{n} of {of} are rows of 0 and 1 ({some}), as a value for each class in one cell.",
-        "Write a column for each class, and name these columns with --one_hot; or write the class.",
         place=_COLUMN,
+        sure=True,
     ),
     Kind(
         "bracketed_lists",
         _bracketed,
         "{n} of {of} look like lists in brackets ({some}), each of which would be a class.",
         option=("list_column", cells.BRACKETS),
-        place=_COLUMN,
-    ),
-    Kind(
-        "bracketed_lists",
-        # Lists cut at their commas.
-        partial(_mostly, lambda name: name.count("[") != name.count("]")),
-        "{n} of {of} look like parts of lists in brackets ({some}), each of which would be a class.",
-        "Write each list in one cell, in quotes if it has commas, and name the column with --list_column.",
         place=_COLUMN,
     ),
     Kind(
@@ -260,22 +253,6 @@ KINDS = (
         "{n} of {of} are dates ({some}), which hardly are classes.",
         option=("label_column", "none"),
         place=_COLUMN,
-    ),
-    Kind(
-        "run_lengths",
-        lambda classes, _: sorted(classes) if cells.are_run_lengths(classes) else (),
-        "{n} of {of} look like masks as run lengths ({some}), which are not read.",
-        "Write a PNG for each image, whose pixels are class ids, and name their folder with --masks.",
-        place=_COLUMN,
-        sure=True,
-    ),
-    Kind(
-        "boxes_in_cells",
-        partial(_mostly, _BOX.fullmatch),
-        "{n} of {of} look like a class and a box in one cell ({some}).",
-        "Write a row for each object, with columns such as filename,label,xmin,ymin,xmax,ymax.",
-        place=_COLUMN,
-        sure=True,
     ),
     *(
         Kind(
@@ -324,16 +301,9 @@ NAMES = (
         place=_COLUMN,
     ),
     Kind(
-        "images_as_class",
-        partial(_called, lambda name: name.lower() in path_roles.IMAGES),
-        "{first} is one of {of}, but such a name is usual for a folder of images.",
-        f"{_CLASS_FOLDERS}.",
-        place=FOLDERS,
-    ),
-    Kind(
-        "split_as_class",
-        partial(_called, _is_split),
-        "{first} is one of {of}, but such a name is usual for a split.",
+        "folder_as_class",
+        partial(_called, _is_no_class),
+        "{first} is one of {of}, but such a name is usual for a split or a folder of images.",
         "Move them into class folders below it, name a table of their labels with --labels, or name "
         "only folders that contain class folders with --images.",
         place=FOLDERS,

@@ -132,15 +132,22 @@ def _hint(kinds: Iterable[str]) -> str:
 
 @dataclass
 class _Seen:
-    """A feature as seen so far. `shape` is None once samples disagree.
+    """A feature as seen so far.
 
-    `first` has, for each kind, the lowest key of a sample, where samples are counted.
+    Attributes:
+      shape: None once samples disagree.
+      samples: how many have values of it.
+      first: kind -> the lowest key of a sample that has values of this kind.
     """
 
-    kind: str
     shape: tuple[int, ...] | None
     samples: int = 0
     first: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """Its kind; empty while all samples have lists without values."""
+        return min(self.first, default="")
 
 
 @dataclass
@@ -163,27 +170,23 @@ class FeatureSchema:
           SampleError: a value is not a feature, or of another kind than in the samples before; names
             the feature.
         """
-        features: dict[str, tuple[str, FeatureList]] = {}
+        features: dict[str, FeatureValue] = {}
         for key, feature in feature_values(sample):
             known = self._seen[key].kind if key in self._seen else ""
-            if feature.kind and known and feature.kind != known:
-                raise errors.SampleError(
-                    f"feature {key!r}: {feature.kind} here, {known} in an earlier sample"
-                    f"{_hint((feature.kind, known))}"
-                )
             kind = feature.kind or known
-            self._merge(key, _Seen(kind, feature.shape, bool(kind)))
-            if kind:
-                features[key] = kind, feature.values
-        self.samples += 1
-        return encode_example(features)
+            if known not in ("", kind):
+                raise errors.SampleError(
+                    f"feature {key!r}: {kind} here, {known} in an earlier sample{_hint((kind, known))}"
+                )
+            features[key] = feature._replace(kind=kind)
+        self.count(features, "")
+        return encode_example({key: value[:2] for key, value in features.items() if value.kind})
 
     def count(self, features: Mapping[str, FeatureValue], sample: str) -> None:
         """Counts the features of one sample, which `sample` names, whatever others have."""
         self.samples += 1
-        for key, feature in features.items():
-            first = {feature.kind: sample} if feature.kind else {}
-            self._merge(key, _Seen(feature.kind, feature.shape, bool(feature.kind), first))
+        for key, (kind, _, shape) in features.items():
+            self._merge(key, _Seen(shape, bool(kind), {kind: sample} if kind else {}))
 
     def add(self, part: FeatureSchema) -> None:
         """Adds the samples that another schema has counted."""
@@ -192,8 +195,7 @@ class FeatureSchema:
             self._merge(key, seen)
 
     def _merge(self, key: str, new: _Seen) -> None:
-        seen = self._seen.setdefault(key, _Seen(new.kind, new.shape))
-        seen.kind = min(filter(None, (seen.kind, new.kind)), default="")
+        seen = self._seen.setdefault(key, _Seen(new.shape))
         if seen.shape != new.shape:
             seen.shape = None
         seen.samples += new.samples

@@ -183,14 +183,13 @@ def record_format(compression: str = COMPRESSIONS[0], name: str = DEFAULT_FORMAT
     return chosen(compression)
 
 
-def has_jumps(record_format: RecordFormat) -> bool:
-    """Tells whether a record of a shard can be read at its offset: only of TFRecords is the framing known."""
-    return record_format.name == DEFAULT_FORMAT and record_format.indexable
-
-
 def check_jumps(record_format: RecordFormat, folder: str, user: str) -> None:
-    """Checks that records of shards can be found by their offsets. Raises UsageError, which names who needs that."""
-    if not has_jumps(record_format):
+    """Checks that a record of a shard can be read at its offset: only of TFRecords is the framing known.
+
+    Raises:
+      UsageError: it cannot; names the user of records, who needs that.
+    """
+    if record_format.name != DEFAULT_FORMAT or not record_format.indexable:
         raise UsageError(
             f"{folder} contains shards in the format {record_format.name}, with compression "
             f"{record_format.compression}; {user} needs TFRecords whose records can be found without reading those "

@@ -74,18 +74,6 @@ def frame_footer(data_crc: int) -> bytes:
     return _CRC.pack(mask_crc(data_crc))
 
 
-def unframed(framed: bytes) -> bytes | None:
-    """The data of one whole record; None if the bytes are anything else, or a checksum is wrong."""
-    data = framed[HEADER_BYTES:-FOOTER_BYTES]
-    if (
-        len(framed) == len(data) + FRAMING_BYTES
-        and framed.startswith(frame_header(len(data)))
-        and framed.endswith(frame_footer(google_crc32c.value(data)))
-    ):
-        return data
-    return None
-
-
 def _length_in(header: bytes, where: str) -> int:
     """The bytes of a record's data by its header. Raises DamagedRecordError."""
     if len(header) < HEADER_BYTES:
@@ -141,10 +129,9 @@ def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Ite
         number += 1
 
 
-def unpacked_records(
-    stream: Any, path: str, compression: str, most: int = MAX_RECORD_BYTES
-) -> Iterator[bytes]:
-    """Yields records as `read_records`, of a stream that inflates a file of some compression."""
+def unzipped_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Iterator[bytes]:
+    """Yields records as `read_records`, of a file that is compressed with gzip."""
+    stream: Any = gzip.GzipFile(fileobj=file)
     number = 0
     try:
         for record in read_records(stream, path, most):
@@ -152,7 +139,7 @@ def unpacked_records(
             number += 1
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DamagedRecordError(
-            f"{path}: the {compression} stream is broken after {text.counted(number, 'record')}: {error}"
+            f"{path}: the gzip stream is broken after {text.counted(number, 'record')}: {error}"
         ) from error
 
 
@@ -253,7 +240,7 @@ class TFRecordFormat(record_format.RecordFormat):
     def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
         """Yields the data of each record in order, checking both CRCs."""
         if self.compression == "gzip":
-            return unpacked_records(gzip.GzipFile(fileobj=file), path, "gzip")
+            return unzipped_records(file, path)
         return read_records(file, path)
 
     def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:

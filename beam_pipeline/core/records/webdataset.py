@@ -141,6 +141,7 @@ def member_header(name: str, size: int) -> bytes:
 
 
 _FILE, _PAX = b"0", b"x"
+_OCTAL = re.compile(rb"[0-7]{11}")
 _BEFORE_SIZE = b"0000644\0" + b"0000000\0" * 2
 _TIME = b"%011o\0" % 0
 _AFTER_KIND = (bytes(100) + b"ustar\x0000").ljust(355, b"\0")
@@ -155,7 +156,7 @@ def _header(path: bytes, size: int, kind: bytes) -> bytes:
 
 
 class _Tar:
-    """A tar that is read from front to back. Raises DamagedRecordError."""
+    """A tar of ours, which is read from front to back. Raises DamagedRecordError."""
 
     def __init__(self, file: BinaryIO, path: str) -> None:
         self._file = file
@@ -164,38 +165,29 @@ class _Tar:
 
     def members(self) -> Iterator[tuple[str, str, int, int]]:
         """Yields (base name, extension, bytes, offset of the header) of each file; its content may be read then."""
-        import tarfile
-
-        name, start = "", 0
+        long_name, start = b"", 0
         while (block := self.read(_BLOCK, start)).strip(b"\0"):
-            try:
-                header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-            except tarfile.HeaderError as error:
-                raise self._damaged(start, f"the header is damaged ({excerpt(error)})") from error
-            if not 0 <= header.size <= wire.MAX_EXAMPLE_BYTES:
-                raise self._damaged(start, f"a file of {header.size} bytes")
-            end = self._at + header.size + -header.size % _BLOCK
-            if header.type == tarfile.XHDTYPE:
-                name = _pax_path(self.read(header.size, start))
-            elif header.type in (tarfile.REGTYPE, tarfile.AREGTYPE):
-                folder, slash, name = (name or header.name).rpartition("/")
-                stem, _, extension = name.partition(".")
-                yield f"{folder}{slash}{stem}", extension, header.size, start
-                name = ""
+            path, octal, kind = block[:_NAME_BYTES].rstrip(b"\0"), block[124:135], block[156:157]
+            size = int(octal, 8) if _OCTAL.fullmatch(octal) else -1
+            as_written = kind in (_FILE, _PAX) and block == _header(path, size, kind)
+            if not as_written or size > wire.MAX_EXAMPLE_BYTES:
+                raise self._damaged(start, f"the header is not as it was written: {excerpt(path)}")
+            end = self._at + size + -size % _BLOCK
+            if kind == _PAX:
+                long_name = self.read(size, start).partition(b"=")[2][:-1]
             else:
-                raise self._damaged(start, f"{excerpt(header.name)} is not a regular file")
+                whole = (long_name or path).decode("utf-8", "surrogateescape")
+                folder, slash, name = whole.rpartition("/")
+                stem, _, extension = name.partition(".")
+                yield f"{folder}{slash}{stem}", extension, size, start
+                long_name = b""
             if self._file.seekable():
                 self._at = self._file.seek(end)
             while self._at < end:
                 self.read(min(end - self._at, _CHUNK_BYTES), self._at)
             start = end
-        empty_bytes = 0
-        while data := self._file.read(_CHUNK_BYTES):
-            if data.strip(b"\0"):
-                raise self._damaged(start, "an empty block, and then more")
-            empty_bytes += len(data)
-        if empty_bytes < _BLOCK:
-            raise self._damaged(start, "one empty block, expected two at the end of an archive")
+        if self._file.read(_BLOCK + 1) != bytes(_BLOCK):
+            raise self._damaged(start, "an empty block, expected another one and the end")
 
     def read(self, size: int, start: int) -> bytes:
         """The next bytes of the member whose header is at `start`."""
@@ -207,18 +199,6 @@ class _Tar:
 
     def _damaged(self, start: int, fault: str) -> DamagedRecordError:
         return DamagedRecordError(f"{self._path}: the member at byte {start}: {fault}")
-
-
-def _pax_path(data: bytes) -> str:
-    """The path in the attributes of a member, `<length> path=<path>` and a line break; else empty.
-
-    The length counts the whole attribute.
-    """
-    while match := re.match(rb"(\d{1,9}) ([^=]*)=", data):
-        attribute, data = data[: int(match[1])], data[max(1, int(match[1])) :]
-        if match[2] == b"path":
-            return attribute[match.end() : -1].decode("utf-8", "surrogateescape")
-    return ""
 
 
 # --- a sample as files ----------------------------------------------------------------------------

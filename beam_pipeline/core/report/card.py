@@ -1,7 +1,7 @@
 """The data card `README.md`, in the form that Hugging Face's Hub reads.
 
-YAML at the top lists tasks, features and splits; the text below tells what the data set contains, how it
-was made, what was left out and how to read it. Everything comes from the manifest, so the card is the
+YAML at the top lists tasks and size; the text below tells what the data set contains, how it was made,
+what was left out and how to read it. Everything comes from the manifest, so the card is the
 same on every engine. Source of the form: https://huggingface.co/docs/hub/datasets-cards.
 """
 
@@ -9,34 +9,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest
 from beam_pipeline.core.dead_letters import EXPLANATIONS
-from beam_pipeline.core.labels.schema import ENCODED_KEY
-from beam_pipeline.core.report import contents, metadata
+from beam_pipeline.core.report import contents
 from beam_pipeline.core.text import counted, terminal_line
 
 README_NAME = "README.md"
 
-_MOST_NAMES = 1_000  # names of classes in the YAML; with more, an id is a plain integer there
 _MOST_ROWS = 100  # classes in the table
 _SIZES = ("1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T")
-_DTYPES = {"int64": "int64", "float": "float32", "bytes": "binary"}
 _TENSORFLOW = {"int64": "tf.int64", "float": "tf.float32", "bytes": "tf.string"}
 _MISSING = {"int64": "tf.int64.min", "float": 'float("nan")', "bytes": '""'}
-_SHOWN_ELSEWHERE = ("splits", "columns", "features", "compression", "record_format", "classes")
+_SHOWN_ELSEWHERE = ("columns", "features", "classes")
 
 
 def readme(manifest: Manifest) -> bytes:
     """The card of a complete data set."""
     number = manifest.counts.unlabelled
     unlabelled = f"{number:,} of them {'has' if number == 1 else 'have'} no label. "
-    features = [
-        [code(row.key), row.kind, row.values, markdown(row.content)]
-        for row in contents.feature_rows(manifest)
-    ]
+    features = [[*map(markdown, row)] for row in contents.feature_rows(manifest)]
     splits = [(markdown(name), *figures) for name, *figures in contents.split_rows(manifest)]
     filled = [name for name, split in manifest.splits.items() if split.shards]
     split = "train" if "train" in filled else "".join(filled[:1])
@@ -44,16 +37,10 @@ def readme(manifest: Manifest) -> bytes:
     tasks = contents.tasks(manifest)
     labelled = labels & {"image/class", "image/label", "image/object/bbox"}
     page = contents.template("card.md").substitute(
-        pretty_name=yaml(manifest.name),
+        pretty_name=literal(manifest.name),
         tasks="\n- ".join(["task_categories:", *tasks]) + "\n" if tasks else "",
         size=_size_category(manifest.counts.examples),
         format=manifest.record_format.name,
-        feature_entries=_feature_entries(manifest),
-        split_entries="".join(
-            f"  - name: {yaml(name)}\n    num_bytes: {split.bytes}\n    num_examples: {split.examples}\n"
-            for name, split in manifest.splits.items()
-        ),
-        bytes=manifest.bytes,
         name=markdown(manifest.name),
         summary=contents.summary(manifest),
         unlabelled=unlabelled if number else "",
@@ -62,7 +49,7 @@ def readme(manifest: Manifest) -> bytes:
         classes=_classes(manifest),
         options=_options(manifest),
         left_out=_left_out(manifest),
-        split=_python(split),
+        split=literal(split),
         as_dict="" if labelled else ", as_dict=True",
         with_tensorflow=_with_tensorflow(manifest, split) if split else "",
         seal=contents.PLACEHOLDER,
@@ -88,38 +75,10 @@ def markdown(text: str) -> str:
     return _BARE_LINK.sub(r"\\.", _MARKUP.sub(r"\\\g<0>", terminal_line(text).strip()))
 
 
-def code(text: str) -> str:
-    """Returns a code span for a table's cell; Markdown's escapes where a span could not show the text."""
-    line = terminal_line(text)
-    if not line or set(line) & set("`|\\") or line != line.strip():
-        return markdown(text)
-    return f"`{line}`"
-
-
-def yaml(text: str) -> str:
-    """Returns a double-quoted YAML scalar on one line."""
+def literal(text: str) -> str:
+    """Returns a double-quoted text on one line, as YAML and Python have it."""
     quoted = json.dumps(text, ensure_ascii=False)
     return _NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
-
-
-# --- the YAML at the top --------------------------------------------------------------------------
-
-
-def _feature_entries(manifest: Manifest) -> str:
-    """The features as the Hub has them: with names of classes, and the image as one."""
-    classes = manifest.classes
-    has_names = len(classes) <= _MOST_NAMES and all(c.id == i for i, c in enumerate(classes))
-    names = "".join(f"          '{c.id}': {yaml(c.name)}\n" for c in classes)
-    entries = []
-    for key, feature in sorted(manifest.features.items()):
-        standard = manifest.renames.get(key, key)
-        kind, content = "sequence" if feature.shape else "dtype", f" {_DTYPES[feature.kind]}\n"
-        if standard == ENCODED_KEY and feature.kind == "bytes" and not manifest.bare_pixels:
-            kind, content = "dtype", " image\n"
-        elif standard in metadata.CLASS_KEYS and feature.kind == "int64" and classes and has_names:
-            content = f"\n      class_label:\n        names:\n{names}"
-        entries.append(f"  - name: {yaml(key)}\n    {kind}:{content}")
-    return "".join(entries)
 
 
 def _size_category(examples: int) -> str:
@@ -158,29 +117,11 @@ def _classes(manifest: Manifest) -> str:
 
 
 def _options(manifest: Manifest) -> str:
-    options = manifest.content["options"]
-    rows = [
-        ["seed", str(manifest.seed)],
-        ["splits", _value(options.get("splits") or "as in the images or labels")],
-    ]
-    for name, value in options.items():
-        if name not in _SHOWN_ELSEWHERE and value not in (None, False, "", [], {}):
-            rows.append([code(name), _value(value)])
-    for column in manifest.options.columns:
-        if column.feature:
-            kind = f"{column.kind}, a list" if column.repeated else column.kind
-            feature = f"{markdown(kind)}, as {code(column.feature)}"
-            rows.append([f"column {markdown(column.name)}", feature])
+    rows = [("seed", str(manifest.seed))]
+    for name, value in manifest.content["options"].items():
+        if value and name not in _SHOWN_ELSEWHERE:
+            rows.append((markdown(name), markdown(json.dumps(value, ensure_ascii=False))))
     return _table(["option", "value"], rows)
-
-
-def _value(value: Any) -> str:
-    """A value of an option, for a table's cell."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{markdown(str(name))} {_value(part)}" for name, part in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_value, value))
-    return markdown(str(value).lower() if isinstance(value, bool) else str(value))
 
 
 def _left_out(manifest: Manifest) -> str:
@@ -188,7 +129,7 @@ def _left_out(manifest: Manifest) -> str:
         return "Nothing: every listed image became an example, and every label row was used."
     number = counted(manifest.counts.dead_letters, "image or label row/images or label rows")
     rows = [
-        (code(reason), count, markdown(EXPLANATIONS.get(reason, "")))
+        (markdown(reason), count, markdown(EXPLANATIONS.get(reason, "")))
         for reason, count in manifest.dead_letters.items()
     ]
     table = _table(["reason", "number", "meaning"], rows, (1,))
@@ -201,20 +142,14 @@ def _with_tensorflow(manifest: Manifest, split: str) -> str:
     if not reader:
         return ""
     class_name, given = reader
-    arguments = [f", {name}={_python(value)}" for name, value in given.items() if value]
+    arguments = [f", {name}={literal(value)}" for name, value in given.items() if value]
     features = sorted(manifest.features.items())
     return contents.template("tensorflow_card.md").substitute(
-        specs="".join(f"    {_python(key)}: {_spec(feature)},\n" for key, feature in features),
-        paths=_python(contents.shard_pattern(manifest.splits[split])),
+        specs="".join(f"    {literal(key)}: {_spec(feature)},\n" for key, feature in features),
+        paths=literal(contents.shard_pattern(manifest.splits[split])),
         reader=class_name,
         arguments="".join(arguments),
     )
-
-
-def _python(text: str) -> str:
-    """A string literal, in double quotes where it has none itself."""
-    literal = repr(text)
-    return literal if '"' in literal else f'"{literal[1:-1]}"'
 
 
 def _spec(feature: FeatureEntry) -> str:

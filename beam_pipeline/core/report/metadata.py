@@ -102,17 +102,6 @@ def tfds_files(manifest: Manifest) -> dict[str, bytes]:
     return files
 
 
-def tfds_names(manifest: Manifest | None) -> list[str]:
-    """The names of all files that `tfds_files` may have returned for a data set.
-
-    Args:
-      manifest: of the data set; None for one that was never finished.
-    """
-    renames = manifest.renames if manifest else {}
-    written = (written_key(key, renames) for key in CLASS_KEYS)
-    return [DATASET_INFO_NAME, FEATURES_NAME, *(_names_file(key) for key in written if key)]
-
-
 def _names_file(key: str) -> str:
     return f"{key.replace('/', '.')}.labels.txt"
 

@@ -37,6 +37,13 @@ _FEW_VALUES = (
 )
 """Title of a table, what it counts, and the names of its values."""
 
+_LENGTHS = (
+    ("Width in pixels", "width", number),
+    ("Height in pixels", "height", number),
+    ("File size", "bytes", human_size),
+)
+"""Title of a table, the lengths that it counts, and how one is written."""
+
 
 class LeftOut(NamedTuple):
     """A dead letter that is shown; the thumbnail is None without an image that can be drawn."""
@@ -120,7 +127,7 @@ def _facts(facts: Mapping[str, object]) -> Html:
     return html('<dl class="facts">{}</dl>', joined(items))
 
 
-def _figures(figures: Iterable[Html]) -> Html:
+def _figures(figures: Iterable[object]) -> Html:
     drawn = joined(figures)
     return html('<div class="figures">{}</div>', drawn) if drawn else drawn
 
@@ -157,10 +164,8 @@ def _classes(report: Report) -> Iterator[Html]:
         yield table(["Class", "Id"], [(entry.name, entry.id) for entry in classes[:MOST_CLASSES]])
         return
     ordered = sorted(classes, key=lambda entry: (-entry.count, entry.id))
-    largest, smallest = ordered[0], ordered[-1]
-    ends = {"Largest": largest, "Smallest": smallest}
-    sizes = {name: html("{}: {}", entry.name, entry.count) for name, entry in ends.items()}
-    yield _facts({"Classes": len(classes), **sizes})
+    largest, ends = ordered[0], {"Largest": ordered[0], "Smallest": ordered[-1]}
+    yield _facts({name: html("{}: {}", entry.name, entry.count) for name, entry in ends.items()})
     for split, names in [*report.manifest.absent_classes.items()][:_SPLIT_COLUMNS]:
         some = Html(enumerated([text(name, 40) for name in names], 5))
         yield html("<p>{} has none of {}.</p>", split, some)
@@ -191,10 +196,8 @@ def _classes(report: Report) -> Iterator[Html]:
 def _coverage(report: Report) -> Html:
     """Tells how many samples the statistics are about, if not about all."""
     images, examples = report.statistics.images, report.manifest.counts.examples
-    note = "Figures are of {} of {} samples."
-    if not images:
-        note = "Figures of images are missing: the samples were given as finished examples."
-    return html(f"<p>{note}</p>", images, examples) if images < examples else Html("")
+    note = html("<p>Figures are of {} of {} samples.</p>", images, examples)
+    return note if images < examples else Html("")
 
 
 def _images(report: Report) -> Iterator[Html]:
@@ -203,34 +206,25 @@ def _images(report: Report) -> Iterator[Html]:
     if not statistics.images:
         return
     counts, equal = statistics.counts, statistics.lengths
-    width, height, size = (equal[name] for name in ("width", "height", "bytes"))
-    facts = {
-        "Width": f"{span(number, (width.low, width.high))} px",
-        "Height": f"{span(number, (height.low, height.high))} px",
-        "File size": span(human_size, (size.low, size.high)),
-    }
-    yield _facts(facts)
-    figures = []
-    if image_statistics.MORE_SIZES not in counts["size"]:
-        figures.append(markup.counts_table("Width x height", markup.frequent_first(counts["size"])))
-    if width.low < width.high or height.low < height.high:
-        figures += [
-            markup.counts_table("Width in pixels", markup.lengths(counts["width"], width)),
-            markup.counts_table("Height in pixels", markup.lengths(counts["height"], height)),
-            markup.counts_table(
-                "Width / height", markup.aspects(counts["aspect"]), note=_shapes(counts["aspect"])
-            ),
-        ]
-    figures += [
-        markup.counts_table("File size", markup.lengths(counts["bytes"], size, human_size)),
+    yield _facts(
+        {title: span(form, (equal[name].low, equal[name].high)) for title, name, form in _LENGTHS}
+    )
+    sizes = {} if image_statistics.MORE_SIZES in counts["size"] else counts["size"]
+    aspects, events = counts["aspect"], report.manifest.counts.images
+    done = [(alteration.EVENT_PHRASES.get(name, name), count) for name, count in events.items()]
+    figures = [
+        markup.counts_table("Width x height", markup.frequent_first(sizes)),
+        *(
+            markup.counts_table(title, markup.lengths(counts[name], equal[name], form))
+            for title, name, form in _LENGTHS
+        ),
+        markup.counts_table("Width / height", markup.aspects(aspects), note=_shapes(aspects)),
         *(
             markup.counts_table(title, markup.frequent_first(counts[name], names))
             for title, name, names in _FEW_VALUES
         ),
+        html("<figure>{}</figure>", table(["What was done", "Number"], done)) if done else "",
     ]
-    if events := report.manifest.counts.images:
-        rows = [(alteration.EVENT_PHRASES.get(name, name), count) for name, count in events.items()]
-        figures.append(html("<figure>{}</figure>", table(["What was done", "Number"], rows)))
     yield _figures(figures)
 
 

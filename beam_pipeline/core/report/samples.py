@@ -203,14 +203,13 @@ def _picture(sample: ShownSample, colours: Mapping[str, str]) -> Html:
         return Html('<span class="none">no picture</span>')
     drawn = []
     for box in sample.boxes:
-        left, right = (min(1.0, max(0.0, side)) * small.width for side in (box.xmin, box.xmax))
-        top, bottom = (min(1.0, max(0.0, side)) * small.height for side in (box.ymin, box.ymax))
+        left, top, right, bottom = (1000 * min(1.0, max(0.0, side)) for side in box[:4])
         place = (left, top, max(0.0, right - left), max(0.0, bottom - top))
         stroke = html(' stroke="{}"', colours[box.name])
         drawn.append(rect("x", place, text(box.name, 40), stroke))
     boxes = html(
-        '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">{}</svg>',
-        *(str(small.width), str(small.height), joined(drawn)),
+        '<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">{}</svg>',
+        joined(drawn),
     )
     own = framed(small, sample.key, boxes if drawn else "", LARGE_SIDE if colours else 0)
     return joined((own, *(framed(picture, f"beside {sample.key}") for picture in sample.beside)))

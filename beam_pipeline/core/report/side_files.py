@@ -7,14 +7,12 @@ shards is a function that makes its content and a line in `SIDE_FILES`.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from beam_pipeline.core.dataset import changes, duplicates, names
+from beam_pipeline.core.dataset import names
 from beam_pipeline.core.dataset.manifest import Manifest
-from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.report import contents, metadata
 from beam_pipeline.core.report.card import README_NAME, readme
 
@@ -42,45 +40,36 @@ class SideFile:
 
 
 def _has_classes(manifest: Manifest | None, name: str, content: bytes) -> bool:
-    return manifest is not None and metadata.class_files(manifest).get(name) == content
+    named = [metadata.class_files(manifest), metadata.tfds_files(manifest)] if manifest else []
+    return any(files.get(name) == content for files in named)
 
 
 def _is_sealed(_manifest: Manifest | None, _name: str, content: bytes) -> bool:
     return contents.is_unchanged(content)
 
 
-_OF_LETTERS = re.compile(rb'\{"stage": "[a-z]+", "key": "|\Z')
-_OF_TFDS = re.compile(rb"\{SHARD_X_OF_Y\}|tensorflow_datasets\.FeaturesDict")
+def _contains(pattern: bytes) -> _IsOurs:
+    """The check of a file that is ours by a part of its content."""
+    return lambda _manifest, _name, content: re.search(pattern, content) is not None
 
 
-def _read_by(parse: Callable[[bytes, str], object]) -> _IsOurs:
-    """The check of a file that is ours if it can be read back."""
-
-    def is_ours(_manifest: Manifest | None, name: str, content: bytes) -> bool:
-        with contextlib.suppress(ConversionError):
-            parse(content, name)
-            return True
-        return False
-
-    return is_ours
-
+_of_tfds = _contains(rb"\{SHARD_X_OF_Y\}|tensorflow_datasets\.FeaturesDict")
 
 SIDE_FILES = (
     SideFile(r"manifest\.json"),
     SideFile(
         re.escape(names.DEAD_LETTERS_NAME),
-        lambda _manifest, _name, first_line: _OF_LETTERS.match(first_line) is not None,
+        _contains(rb'\A(\{"stage": "[a-z]+", "key": "|\Z)'),
     ),
     SideFile(
         r"(dataset_info|features)\.json",
-        lambda manifest, _name, content: bool(manifest and _OF_TFDS.search(content)),
+        lambda manifest, name, content: bool(manifest) and _of_tfds(manifest, name, content),
     ),
-    SideFile(r"labels\.txt|label_map\.pbtxt", _has_classes),
+    SideFile(r"image\.(object\.)?class\.label\.labels\.txt"),
+    SideFile(r"(.*\.)?labels\.txt|label_map\.pbtxt", _has_classes),
     SideFile(
-        r".*\.labels\.txt", lambda manifest, name, _content: name in metadata.tfds_names(manifest)
+        r"(changes|duplicates)\.json", _contains(rb'"format": "beam-tfrecord-(changes|duplicates)"')
     ),
-    SideFile(re.escape(changes.CHANGES_NAME), _read_by(changes.parse_changes)),
-    SideFile(re.escape(duplicates.DUPLICATES_NAME), _read_by(duplicates.parse_duplicates)),
     SideFile(re.escape(names.REPORT_NAME), _is_sealed),
     SideFile(r"README\.md|croissant\.json|schema\.pbtxt", _is_sealed, gives_way=True),
 )

@@ -14,7 +14,7 @@ from PIL import Image
 import beam_pipeline
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.readers.samples import PixelOptions, PixelPlan
-from beam_pipeline.readers.tf_steps import CropDecoder, crop_decoder
+from beam_pipeline.readers.tf_steps import Decoder, crop_shares
 from tests.beam_pipeline.readers.by_hand import (
     IMAGE,
     OBJECTS,
@@ -34,11 +34,9 @@ def whole(data: Any, channels: int = 3) -> Any:
     return tf.io.decode_image(data, channels=channels, expand_animations=False)
 
 
-def decoder(
-    size: tuple[int, int] = (8, 8), *, channels: int = 3, scaled: bool = False
-) -> CropDecoder:
+def decoder(size: tuple[int, int] = (8, 8), *, channels: int = 3, scaled: bool = False) -> Decoder:
     options = PixelOptions(size, channels, exact=not scaled)
-    return CropDecoder(CROP, PixelPlan((), "", (), (), "", "", size, options))
+    return Decoder(PixelPlan(size=size, options=options), CROP)
 
 
 def in_window(image: Any, window: Any) -> Any:
@@ -82,10 +80,11 @@ def test_a_part_that_is_large_enough_is_decoded_at_a_smaller_scale(side: int, sc
         image.resize((406, 302)).save(out, "JPEG", quality=90)
     data = out.getvalue()
     decode = decoder((side, side), scaled=True)
-    window = decode.window(tf.constant([302, 406]), DRAWS[0]).numpy() // scale * scale
+    window = decode.window(tf.constant([302, 406]), DRAWS[0]).numpy() * [1, 1, -1, -1] // scale
+    window *= [1, 1, -1, -1]
     found = decode.of_file(tf.constant(data), DRAWS[0])
-    assert tuple(found.shape[:2]) == tuple(window[2:] // scale)
-    expected = in_window(whole(data), window)
+    assert tuple(found.shape[:2]) == tuple(window[2:])
+    expected = in_window(whole(data), window * scale)
     resized = [
         tf.image.resize(one, (side, side), antialias=True).numpy() for one in (found, expected)
     ]
@@ -191,7 +190,7 @@ def test_shares_that_are_none(shares: Any) -> None:
     """The message shows an example of what is expected."""
     no_data_set: Any = None
     with pytest.raises(UsageError) as caught:
-        crop_decoder(no_data_set, shares, decoder().plan)
+        crop_shares(no_data_set, shares, decoder().plan)
     assert str(caught.value) == (
         f"random_crop is {shares!r}, expected the least and the greatest share of an image's area, "
         "such as (0.08, 1)"

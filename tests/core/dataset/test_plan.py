@@ -199,11 +199,9 @@ def test_totals_add_up() -> None:
     dead = DeadLetterBatch([DeadLetter("read", "b", "/b", "unreadable", "gone")])
     turned = ImageFigures((("turned", 1),))
     test = shard(1, 1)._replace(split="test")
-    parts = [Totals.of([shard(0, 2), dead]), Totals.of([test, turned])]
-    for order in (parts, parts[::-1]):
-        total = Totals()
-        for part in order:
-            total.add(part)
+    reports = [shard(0, 2), dead, test, turned]
+    for order in (reports, reports[::-1]):
+        total = Totals.of(order)
         assert total.classes == {"train": Counter({0: 1, 1: 1}), "test": Counter({0: 1})}
         assert total.images == ImageFigures((("resized", 4), ("turned", 1)), ("codec 1",))
         assert total.dead.dead == Counter({"unreadable": 1})
@@ -218,12 +216,10 @@ def test_a_report_without_totals_has_a_bounded_size() -> None:
 
 @pytest.mark.parametrize("shards", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_the_sum_does_not_grow_with_the_shards(shards: int) -> None:
-    """Neither what travels nor the memory that the sum takes."""
+    """Neither its size nor the memory that it takes."""
     tracemalloc.start()
     try:
-        total = Totals()
-        for number in range(shards):
-            total.add(Totals.of([shard(number)]))
+        total = Totals.of(map(shard, range(shards)))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

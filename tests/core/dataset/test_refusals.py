@@ -54,7 +54,7 @@ def test_a_name_that_the_pattern_does_not_match_is_said() -> None:
     tally.add_dead_letters([DeadLetter("join", "a.jpg", "/a.jpg", "unlabelled", message)])
     refusal = plan_of(tally).refusal
     assert refusal is not None
-    assert refusal.message.endswith(f". Of the first: {message}")
+    assert f"1 unlabelled (such as 'a.jpg'; of the first: {message}). " in refusal.message
 
 
 @pytest.mark.promise("too_many_bad")
@@ -126,7 +126,7 @@ def test_splits_in_the_classes_of_a_column_are_asked_about_whatever_is_said_of_i
     checks = plausibility.LabelChecks("the column 'label'", "label", confirmed=confirmed)
     classes = {"cat/train": 9, "dog/train": 9, "cat/val": 9}
 
-    assert [q.id for q in plausibility.class_questions(classes, checks)] == ["split_in_classes"]
+    assert [q.id for q in plausibility.class_questions(classes, checks)] == ["folders_in_classes"]
 
 
 def test_a_line_break_in_a_name_makes_no_line() -> None:
@@ -180,8 +180,5 @@ def test_label_files_are_asked_about(
     questions = list(plausibility.label_file_questions(passed_over, images, checks))
     assert [(question.reason, question.answer) for question in questions] == asked
     assert {question.id for question in questions} <= {"label_files_ignored"}
-    advice = (
-        "Name the file whose rows name the images with --labels. Take the labels out of the "
-        "archive first."
-    )
+    advice = f"{plausibility.ADVICE} Take the labels out of the archive first."
     assert not archive or {question.advice for question in questions} <= {advice}

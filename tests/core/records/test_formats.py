@@ -92,7 +92,6 @@ def test_its_files_are_known_by_their_names(record_format: RecordFormat) -> None
     index, receipt = record_format.index_name(name), f"{record_format.receipt_stem(name)}.json.gz"
     assert len({name, index, receipt}) == 3
     assert index or not record_format.indexable
-    assert formats.has_jumps(record_format) == (index.endswith("16") and record_format.indexable)
     assert formats.format_of(name).name == record_format.name
     for matches in (record_format.file_names.fullmatch, formats.format_of_file):
         assert matches(name)

@@ -143,15 +143,15 @@ SECOND = SHARD.index(b"b.jpg")
         (b"", "x: the member at byte 0: the file ends before the archive does"),
         (SHARD[:700], "member at byte 0: the file ends"),
         (SHARD[:-1024], rf"member at byte {len(SHARD) - 1024}: the file ends"),
-        (SHARD[:-512], "one empty block, expected two"),
-        (SHARD + b"x", "an empty block, and then more"),
-        (SHARD.replace(b"b.jpg", b"c.jpg"), rf"member at byte {SECOND}: the header is damaged"),
+        (SHARD[:-512], "an empty block, expected another one and the end"),
+        (SHARD + b"x", "an empty block, expected another one and the end"),
+        (SHARD.replace(b"b.jpg", b"c.jpg"), rf"member at byte {SECOND}: the header is not as"),
         (SHARD.replace(b'{"image/class', b'["image/class'), "x: sample 0 at byte 0: "),
         (
             member_header("a.json", 2) + b"{}".ljust(512, b"\0"),
             "member at byte 1024: the file ends",
         ),
-        (tarfile.TarInfo("a").tobuf()[:512].replace(b"0", b"1", 1), "the header is damaged"),
+        (tarfile.TarInfo("a").tobuf()[:512].replace(b"0", b"1", 1), "the header is not as"),
     ],
 )
 def test_damage_is_found(shard: bytes, expected: str) -> None:
@@ -164,12 +164,9 @@ def test_links_and_forged_sizes_are_refused() -> None:
     """No memory is taken for a size that no example has."""
     link = tarfile.TarInfo("a.jpg")
     link.type = tarfile.SYMTYPE
-    with pytest.raises(DamagedRecordError, match=r"'a\.jpg' is not a regular file"):
-        records_of(link.tobuf())
-    large = tarfile.TarInfo("a.jpg")
-    large.size = 1 << 31
-    with pytest.raises(DamagedRecordError, match="a file of 2147483648 bytes"):
-        records_of(large.tobuf())
+    for header in (link.tobuf(), member_header("a.jpg", 1 << 31)):
+        with pytest.raises(DamagedRecordError, match=r"not as it was written: b'a\.jpg'"):
+            records_of(header)
 
 
 JPEG, PNG = picture(), picture(file_format="PNG")

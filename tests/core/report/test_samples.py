@@ -157,7 +157,7 @@ def test_a_class_has_one_colour_in_all_pictures_and_in_the_legend() -> None:
     assert [box.get("stroke") for box in boxes] == [
         colours[box.findtext("title", "")] for box in boxes
     ]
-    assert [box.get("width") for box in boxes] == ["50.0"] * 4
+    assert [box.get("width") for box in boxes] == ["500.0"] * 4
     assert [img.get("width") for img in grids.findall(".//img")] == ["384"] * 3
 
 
