@@ -16,7 +16,7 @@ import codecs
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO
 
 _PIECE = 1 << 20  # 1 MiB
@@ -43,7 +43,6 @@ class JsonFile:
       piece: bytes to read at once.
       encoding: of the file; a byte order mark is not part of its text.
       errors: what happens to bytes that are not of the encoding, as `bytes.decode` has it.
-      parse_float: of numbers with a point or an exponent, as `json.load` has it.
     """
 
     def __init__(
@@ -52,13 +51,12 @@ class JsonFile:
         piece: int = _PIECE,
         encoding: str = "utf-8-sig",
         errors: str = "strict",
-        parse_float: Callable[[str], Any] | None = None,
     ) -> None:
         self.line = 1
         self._file = file
         self._piece = piece
         self._decoder = codecs.getincrementaldecoder(encoding)(errors)
-        self._scan = json.JSONDecoder(parse_float=parse_float).raw_decode
+        self._scan = json.JSONDecoder().raw_decode
         self._text = ""
         self._at = 0
         self._start = 0  # of the last value; lines are counted up to it

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError, UsageError, reason_of
-from beam_pipeline.core.labels import cells, further_columns, table_rows, typed_rows
+from beam_pipeline.core.labels import further_columns, table_rows, typed_rows
 from beam_pipeline.core.labels.schema import OBJECTS_COLUMN, SKIP_KIND, Column
 from beam_pipeline.core.labels.table_files import encoding_of
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
@@ -332,7 +332,7 @@ def json_fields(text: str) -> dict[str, Any]:
 
 def json_value(text: str) -> Any:
     """The value of JSON. Raises ValueError, RecursionError."""
-    value = json.loads(text, parse_float=cells.json_float)
+    value = json.loads(text)
     if "\\u" in text and not is_utf8(json.dumps(value, ensure_ascii=False)):
         raise ValueError("it escapes half a character")
     return value
@@ -397,7 +397,8 @@ def inspect_rows(
     values = ((name, value) for row in rows for name, value in row.items() if _is_nested(value))
     nested = dict.fromkeys((name for name, _ in values if name not in known), SKIP_KIND)
     choices = replace(choices, columns={**choices.columns, **nested})
-    head = table_rows.TableHead(uri, b"", True, tuple(rows))
+    numbered = table_rows.TableRows.of_fields(range(1, len(rows) + 1), rows)
+    head = table_rows.TableHead(uri, b"", True, numbered)
     try:
         schema, (table,) = inspect_tables([head], choices, head_of)
     except LabelTableError as error:
