@@ -18,7 +18,7 @@ from beam_pipeline.core.listing.folders import FOLDER, are_splits
 _SPLIT_NUMBER = re.compile(r".*\d.*|true|false", re.IGNORECASE)
 _SHOWN_NAMES = 8
 _MOST_FLAGS = 100  # names that still fit into a command
-_FLAGS = tuple(map(frozenset, (("0", "1"), ("-1", "1"), ("0.0", "1.0"), ("False", "True"))))
+_FLAGS = frozenset(("0", "1", "0.0", "1.0", "false", "true")), frozenset(("-1", "1"))
 _WHOLE = re.compile(r"\d+\.0*")
 _VERDICT = re.compile("accept(?:ed)?|(reject(?:ed)?|ignored?|skip(?:ped)?)", re.IGNORECASE)
 _CONFIDENCE = re.compile(r"1(?:\.0)?|(0(?:\.0)?)")
@@ -89,7 +89,7 @@ def choice_problems(
 
 def flag_columns(names: Sequence[str], values: Mapping[str, Sequence[Any]]) -> list[str]:
     """The columns whose values in the first rows are 0 and 1, or the like."""
-    texts = {name: {*texts_of(filled(values.get(name, ())))} for name in names}
+    texts = {name: {t.lower() for t in texts_of(filled(values.get(name, ())))} for name in names}
     return [name for name in names if any(texts[name] <= flags for flags in _FLAGS if texts[name])]
 
 
