@@ -55,14 +55,9 @@ def example_options(
     )
 
 
-def has_boxes(columns: Iterable[schema.Column]) -> bool:
-    """Tells whether labels have boxes."""
-    return any(column.kind is schema.ColumnKind.BOX for column in columns)
-
-
-def has_masks(columns: Iterable[schema.Column]) -> bool:
-    """Tells whether labels have masks."""
-    return any(column.kind in schema.MASK_KINDS for column in columns)
+def has_kind(columns: Iterable[schema.Column], *kinds: schema.ColumnKind) -> bool:
+    """Tells whether there is a column of one of these kinds."""
+    return any(column.kind in kinds for column in columns)
 
 
 def check_fit(source: Source, options: ConvertOptions) -> None:
@@ -72,8 +67,8 @@ def check_fit(source: Source, options: ConvertOptions) -> None:
     of_files, of_containers = (
         isinstance(source.labels, of) for of in (FileLabels, ContainerLabels)
     )
-    objects, crops = has_boxes(columns), options.samples.crop_boxes
-    named = schema.class_column(columns) is not None or has_masks(columns)
+    objects, crops = has_kind(columns, schema.ColumnKind.BOX), options.samples.crop_boxes
+    named = schema.class_column(columns) is not None or has_kind(columns, *schema.MASK_KINDS)
     for option, is_wrong, reason in (
         ("inventory", inventory and not roots, "its images are in a few files"),
         ("inventory", inventory and any(r.archive for r in roots), "its images are in archives"),

@@ -335,19 +335,10 @@ class WriteImageShards(beam.PTransform):
         check_choice("if_exists", if_exists, IF_EXISTS)
         check_choice("on_error", on_error, ON_ERROR)
         self._encoder = _encoder(encoder)
-        given = {
-            "output": path,
-            "name": name,
-            "num_shards": num_shards,
-            "shard_size": shard_size,
-            "splits": splits or None,
-            "seed": seed,
-            "compression": compression,
-            "format": format,
-            "resume": if_exists == "resume",
-            "overwrite": if_exists == "overwrite",
-            "no_report": True,
-        }
+        numbers = {"num_shards": num_shards, "shard_size": shard_size, "seed": seed}
+        stored = {"output": path, "name": name, "compression": compression, "format": format}
+        there = {"resume": if_exists == "resume", "overwrite": if_exists == "overwrite"}
+        given = {**numbers, **stored, **there, "splits": splits or None, "no_report": True}
         with speaking_of_arguments():
             options = ConvertOptions.of_python(given)
             formats.record_format(compression, format)  # for its errors

@@ -10,14 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from beam_pipeline.config import (
-    LATEST,
-    SETTLED_BY_REUSE,
-    ConvertConfig,
-    check_fit,
-    has_boxes,
-    has_masks,
-)
+from beam_pipeline.config import LATEST, SETTLED_BY_REUSE, ConvertConfig, check_fit, has_kind
 from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.names import LABELS_NAME, MANIFEST_NAME, dataset_name
 from beam_pipeline.core.dataset.plausibility import FOLDER_NAMES, LabelChecks
@@ -43,6 +36,7 @@ from beam_pipeline.work.labels import read_exclusion
 from beam_pipeline.work.output_folder import read_earlier, without_options
 from beam_pipeline.work.receipts import EarlierDataSet, without_receipt
 
+_BOX = schema.ColumnKind.BOX
 _INVENTORIES_ASKED = 32  # for their sizes
 _DERIVED = ("features.", "columns ")
 """Recorded values that follow from options and label files."""
@@ -171,7 +165,7 @@ def _questions(source: Source, options: ConvertOptions) -> tuple[Question, ...]:
     """What is not safe to assume of the labels, and of the changes to the images beside them."""
     moved: Iterable[Question] = ()
     if options.images.resize is not None:
-        answered = bool(source.tables) and not has_boxes(source.columns)
+        answered = bool(source.tables) and not has_kind(source.columns, _BOX)
         moved = resize_questions(source.columns, options.labels.columns, answered=answered)
     return (*source.questions, *moved)
 
@@ -186,7 +180,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
     checks = LabelChecks(
         known_from=labels.classes,
         known_only=labels.classes_only,
-        option="--masks" if has_masks(source.columns) else "--labels",
+        option="--masks" if has_kind(source.columns, *schema.MASK_KINDS) else "--labels",
         assumed=options.inputs.yes,
         overridden=tuple(question.reason for question in _questions(source, options)),
         options=options,
@@ -200,7 +194,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         above_roots=above.pop() if len(above) == 1 and names <= SPLIT_NAMES.keys() else "",
     )
     index = schema.class_column(source.columns)
-    if index is None or has_boxes(source.columns) or source.numbering.known:
+    if index is None or has_kind(source.columns, _BOX) or source.numbering.known:
         return checks
     if isinstance(source.labels, FolderLabels):
         return replace(checks, where="names of images" if source.labels.names else FOLDER_NAMES)
@@ -272,7 +266,7 @@ def read_classes(
     source, data = manifest, _read(manifest, path, required=not is_list) if manifest else None
     if data is None:
         source, data = uri, _read(uri, path, required=True)
-        first = int(has_boxes(columns)) if base is None else base
+        first = int(has_kind(columns, _BOX)) if base is None else base
         listed = classes.parse_class_list(data or b"", uri, first)
     elif base is not None:
         raise UsageError(

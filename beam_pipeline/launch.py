@@ -26,6 +26,7 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
 from beam_pipeline.core.records import formats
 from beam_pipeline.engines.base import Build, engine_for, import_engine
+from beam_pipeline.storage import files
 from beam_pipeline.work import output_folder
 from beam_pipeline.work.job import claimed
 from beam_pipeline.work.writer_process import FEW_SAMPLES, cores, expect, writer_processes
@@ -229,21 +230,15 @@ class Run:
           OutputError: it cannot be read.
         """
         folder = self.config.output
-        try:
+        fault = f"{folder} contains a complete data set, which `beam-tfrecord verify` checks. Its summary"
+        with contextlib.suppress(BrokenPipeError), files.naming(fault, OutputError, "shown"):
             now = output_folder.file_versions(folder) if before else {}
             written = sorted(name for name in now if now[name] != before.get(name))
             if now and not any(map(formats.format_of_file, written)):
                 names = f"only {', '.join(written)}" if written else "nothing"
                 terminal.say(f"{folder} is up to date: {names} had to be written")
-                return
-            summary.print_summary(self.config, seconds)
-        except BrokenPipeError:  # the reader of our output has gone, the data set is complete
-            pass
-        except OSError as error:
-            raise OutputError(
-                f"{folder} contains a complete data set, which cannot be read to sum it up: "
-                f"{error.strerror or error}; `beam-tfrecord verify` checks it"
-            ) from error
+            else:
+                summary.print_summary(self.config, seconds)
 
 
 def new_job() -> str:

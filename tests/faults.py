@@ -26,7 +26,7 @@ FAULTS: Mapping[str, Sequence[int]] = {
     "open for writing": (errno.ENOSPC, errno.EACCES, errno.EMFILE, errno.EIO),
     "read": (errno.EIO, SHORT, errno.ENOMEM),
     "read through a file object": (errno.EIO,),
-    "writev": (errno.ENOSPC, SHORT, errno.EIO, errno.EDQUOT),
+    "write": (errno.ENOSPC, SHORT, errno.EIO, errno.EDQUOT),
     "fstat": (errno.EIO,),
     "fsync": (errno.EIO, errno.ENOSPC),
     "flock": (errno.EIO, errno.ENOLCK),
@@ -126,12 +126,6 @@ class _Watch:
         data: bytes = self.real["read"](file, max(size // 2, 1) if short else size)
         return data
 
-    def writev(self, file: int, buffers: Sequence[bytes]) -> int:
-        if self.meets("writev", file) == SHORT:
-            buffers = [bytes(buffers[0])[: max(len(buffers[0]) // 2, 1)]]
-        written: int = self.real["writev"](file, buffers)
-        return written
-
     def plain(self, function: str) -> Callable[..., Any]:
         """A function whose first argument is a path or a file descriptor."""
 
@@ -147,8 +141,12 @@ class _Watch:
 
     def fdopen(self, file: Any, mode: str = "r", buffering: int = -1, **named: Any) -> Any:
         """In place of the built-in `open`, for file descriptors that are known."""
-        if not isinstance(file, int) or file not in self.paths or mode != "rb":
+        if not isinstance(file, int) or file not in self.paths or mode not in ("rb", "wb"):
             return self.real["fdopen"](file, mode, buffering, **named)
+        if mode == "wb":
+            written = _Written(file, self)
+            written.closes = lambda: self.paths.pop(file, None)
+            return io.BufferedWriter(written, buffering)
         try:
             self.meets("read through a file object", file)
         except OSError as error:
@@ -168,6 +166,18 @@ class _Closing(io.FileIO):
         if not self.closed:
             self.closes()
         super().close()
+
+
+class _Written(_Closing):
+    """A file each of whose writes is watched."""
+
+    def __init__(self, file: int, watch: _Watch) -> None:
+        super().__init__(file, "w")
+        self._watch = watch
+
+    def write(self, data: Any) -> int:
+        short = self._watch.meets("write", self.fileno()) == SHORT
+        return super().write(data[: max(len(data) // 2, 1)] if short else data)
 
 
 class _Unreadable(_Closing):
@@ -197,12 +207,11 @@ def watched(folder: Any, fault: Fault | None = None) -> Iterator[_Watch]:
       fault: the call to fail; None to watch only.
     """
     plain = (*_PLAIN, *_PLAIN_TOO)
-    functions = ("open", "close", "read", "writev", "replace", *plain)
+    functions = ("open", "close", "read", "replace", *plain)
     real = {name: getattr(os, name) for name in functions}
     real |= {"fdopen": builtins.open, "flock": fcntl.flock}
     watch = _Watch(os.path.abspath(folder), fault, real)
-    own = {"open": watch.open, "close": watch.close, "read": watch.read}
-    own |= {"writev": watch.writev, "replace": watch.replace}
+    own = {"open": watch.open, "close": watch.close, "read": watch.read, "replace": watch.replace}
     try:
         for name in functions:
             setattr(os, name, own.get(name) or watch.plain(name))

@@ -230,26 +230,24 @@ def read_containers(
 def _read_container(
     uri: str, read: Callable[[str, str], Iterable[Any]], to: str, by: Labelling
 ) -> Iterator[Outcome]:
-    # Opened when the first is asked for
-    items = itertools.chain.from_iterable(map(read, [uri], [to]))
-    refusal: errors.Refusal | None = None
-    while not refusal:
-        joined = join.Joined()
+    refusals: list[errors.Refusal] = []
+
+    def items() -> Iterator[references.SampleRef | DeadLetter]:
         try:
-            for item in itertools.islice(items, packing.BATCH_SIZE):
-                letter = isinstance(item, DeadLetter)
-                (joined.dead_letters if letter else joined.samples).append(item)
+            yield from read(uri, to)
         except errors.ContainerError as error:
-            refusal = errors.Refusal.from_error(error)
-        count = len(joined.samples) + len(joined.dead_letters)
-        if not count:
-            break
-        outcome = by.of(joined)
+            refusals.append(errors.Refusal.from_error(error))
+
+    outcomes = items()
+    while some := [*itertools.islice(outcomes, packing.BATCH_SIZE)]:
+        letters = [each for each in some if isinstance(each, DeadLetter)]
+        samples = [each for each in some if not isinstance(each, DeadLetter)]
+        outcome = by.of(join.Joined(samples, letters))
         assert outcome.tally
-        outcome.tally.listed = count
+        outcome.tally.listed = len(some)
         yield outcome
-    if refusal:
-        yield Outcome(tally=Tally(refusals=[refusal]))
+    if refusals:
+        yield Outcome(tally=Tally(refusals=refusals))
 
 
 def _to_samples(work: Work) -> beam.PTransform:

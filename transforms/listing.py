@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,7 +24,6 @@ IMAGES = "images"
 _REST = "rest"  # of a long range
 _MANY_PARTS = 256  # more than these, and inventories are large
 
-_Listed = Iterator[Outcome]
 _Outputs = dict[str, beam.PCollection]
 
 
@@ -43,12 +42,10 @@ class RangeGroup(list[listing.NameRange]):
     """The ranges that a worker lists in parallel."""
 
 
-def _outcomes(
-    item: Any, list_item: Callable[[Any], Iterator[Listed | listing.NameRange]]
-) -> _Listed:
-    """The outcomes of listing an item; the last one states that something cannot be listed."""
+def _outcomes(listed_parts: Iterable[Listed | listing.NameRange]) -> Iterator[Outcome]:
+    """The outcomes of a listing; the last one states that something cannot be listed."""
     try:
-        for listed in list_item(item):
+        for listed in listed_parts:
             if isinstance(listed, listing.NameRange):
                 yield Outcome(tagged=[(_REST, listed)])
                 continue
@@ -62,29 +59,29 @@ def _outcomes(
         yield Outcome.refused(error)
 
 
-def _cut_rest(rest: listing.NameRange, fan_out: listing.FanOut) -> _Listed:
-    """Cuts the rest of a range into groups of ranges, one group for each worker."""
-    try:
-        ranges = list(listing.cut(rest, fan_out))
-    except errors.ListingError as error:
-        yield Outcome.refused(error)
-        return
-    groups = -(-len(ranges) // fan_out.threads)
-    # Neighbours go into different groups: where one is long, the next one often is as well.
-    yield Outcome([RangeGroup(ranges[group::groups]) for group in range(groups)])
-
-
-def _list_root(root: ImageRoot, fan_out: listing.FanOut) -> Iterator[Step]:
+def _list_root(root: ImageRoot) -> Iterator[Step]:
     """Lists a root; of a bucket, the first names."""
     if listing.lists_ranges(root):
-        return _list_names(root, listing.list_first, fan_out)
+        return _outcomes(listing.list_first(root, BATCH_SIZE, listing.FAN_OUT))
     if root.archive or uris.is_remote(root.uri):
-        return _outcomes(root, listing.list_root)
+        return _outcomes(listing.list_root(root))
     return list_folders(root)
 
 
-def _list_names(items: Any, list_items: Callable[..., Any], fan_out: listing.FanOut) -> _Listed:
-    return _outcomes(items, partial(list_items, batch_size=BATCH_SIZE, fan_out=fan_out))
+def _list_group(group: RangeGroup, list_ranges: Callable[..., Any]) -> Iterator[Outcome]:
+    return _outcomes(list_ranges(group, BATCH_SIZE, listing.FAN_OUT))
+
+
+def _cut_rest(rest: listing.NameRange) -> Iterator[Outcome]:
+    """Cuts the rest of a range into groups of ranges, one group for each worker."""
+    try:
+        ranges = list(listing.cut(rest, listing.FAN_OUT))
+    except errors.ListingError as error:
+        yield Outcome.refused(error)
+        return
+    groups = -(-len(ranges) // listing.FAN_OUT.threads)
+    # Neighbours go into different groups: where one is long, the next one often is as well.
+    yield Outcome([RangeGroup(ranges[group::groups]) for group in range(groups)])
 
 
 @dataclass(kw_only=True)
@@ -93,14 +90,12 @@ class ListImages(beam.PTransform):
 
     Attributes:
       roots: folders and archives, and which of their files are listed; None to take them from a PCollection.
-      fan_out: how the listing of a bucket is parallelized.
       raises: raise what cannot be listed; False where `plan_shards` collects it from the tallies.
 
     Returns (tagged): "images", `ImageBatch`es; "dead_letters", `DeadLetterBatch`es; "tally", `Tally`s.
     """
 
     roots: tuple[ImageRoot, ...] | None = None
-    fan_out: listing.FanOut = listing.FAN_OUT
     raises: bool = True
 
     def expand(self, start: Any) -> _Outputs:
@@ -110,7 +105,7 @@ class ListImages(beam.PTransform):
             archives = any(root.archive for root in self.roots)
             roots = start | "Roots" >> beam.Create(self.roots, reshuffle=archives)
             buckets = any(map(listing.lists_ranges, self.roots))
-        listed = [self._listed(roots, "ListRoots", partial(_list_root, fan_out=self.fan_out))]
+        listed = [self._listed(roots, "ListRoots", _list_root)]
         if buckets:
             listed += self._list_rest(listed[0][_REST])
         merged = {}
@@ -123,15 +118,14 @@ class ListImages(beam.PTransform):
     def _list_rest(self, rest: beam.PCollection[listing.NameRange]) -> list[_Outputs]:
         """Lists ranges of the rest of buckets, then ranges of long ranges."""
         listed: list[_Outputs] = []
-        cut = partial(_cut_rest, fan_out=self.fan_out)
-        for cut_label, label, list_items in (
-            ("CutRest", "ListRanges", listing.list_ranges),
-            ("CutLongRanges", "ListLongRanges", listing.list_all),
+        for label, list_ranges in (
+            ("Ranges", listing.list_ranges),
+            ("LongRanges", listing.list_all),
         ):
-            pieces = rest | cut_label >> stage(cut, RangeGroup, TALLY, raises=self.raises)
-            groups = pieces["main"] | f"{cut_label}Spread" >> beam.Reshuffle()
-            list_names = partial(_list_names, list_items=list_items, fan_out=self.fan_out)
-            ranges = self._listed(groups, label, list_names)
+            pieces = rest | f"Cut{label}" >> stage(_cut_rest, RangeGroup, TALLY, raises=self.raises)
+            groups = pieces["main"] | f"Spread{label}" >> beam.Reshuffle()
+            work = partial(_list_group, list_ranges=list_ranges)
+            ranges = self._listed(groups, f"List{label}", work)
             listed += [{TALLY: pieces[TALLY]}, ranges]
             rest = ranges[_REST]
         return listed

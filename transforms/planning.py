@@ -13,21 +13,14 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsDict, AsIter, AsSingleton, TaggedOutput
 
-from beam_pipeline.core.dataset import changes, splits
-from beam_pipeline.core.dataset.duplicates import (
-    CopyFinder,
-    Duplicates,
-    LabelHashes,
-    Sizes,
-    range_count,
-)
+from beam_pipeline.core.dataset import changes, duplicates, splits
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.splits import Rank
+from beam_pipeline.core.dataset.splits import Cut, Rank
 from beam_pipeline.core.dataset.tally import MOST_MEASURED, Tally, measured_samples
 from beam_pipeline.core.labels.samples import is_unlabelled
 from beam_pipeline.core.labels.schema import class_column
 from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, SampleBatch, pack, unpack
-from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision
+from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision, SplitFractions
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, Step, Sum, stage
 from beam_pipeline.transforms.output import after
@@ -154,7 +147,7 @@ def _preview(shard: Group, plan: Plan, request: WriteRequest) -> Iterator[Outcom
 # --- splits that divide each class ----------------------------------------------------------------
 
 _Counts = Mapping[str, int]
-_Cuts = Mapping[str, Sequence[splits.Cut]]
+_Cuts = Mapping[str, Sequence[Cut]]
 
 
 @dataclass(kw_only=True)
@@ -180,34 +173,33 @@ class AssignSplits(beam.PTransform):
     column: int
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> beam.pvalue.DoOutputsTuple:
-        strata = _Strata(self.splits, self.column)
         classes = AsSingleton(
             samples
-            | "CountClasses" >> beam.Map(strata.classes).with_output_types(dict[str, int])
+            | "CountClasses" >> beam.Map(self._count_classes).with_output_types(dict[str, int])
             | "SumClasses" >> beam.CombineGlobally(Sum(Counter, Counter.update))
         )
         if self.splits.group_by:
-            groups = self._splits_of_groups(samples, classes, strata)
-            assign = beam.FlatMap(strata.assign_groups, AsSingleton(groups))
+            groups = self._splits_of_groups(samples, classes)
+            assign = beam.FlatMap(self._assign_groups, AsSingleton(groups))
         else:
-            boundaries = self._boundaries(samples, classes, strata)
-            assign = beam.FlatMap(strata.assign, classes, AsDict(boundaries))
+            boundaries = self._boundaries(samples, classes)
+            assign = beam.FlatMap(self._assign, classes, AsDict(boundaries))
         typed = assign.with_output_types(SampleBatch)
         return samples | "Assign" >> typed.with_outputs(TALLY, main="samples")
 
     def _boundaries(
-        self, samples: beam.PCollection[SampleBatch], classes: AsSingleton, strata: _Strata
+        self, samples: beam.PCollection[SampleBatch], classes: AsSingleton
     ) -> beam.PCollection[tuple[str, Sequence[Rank]]]:
         """(class, the rank of the first sample after each of its cuts)."""
-        histograms = beam.FlatMap(strata.histograms, classes)
+        histograms = beam.FlatMap(self._histograms, classes)
         cuts = AsDict(
             samples
             | "Histograms" >> histograms.with_output_types(tuple[str, dict[int, int]])
             | "SumHistograms" >> beam.CombinePerKey(Sum(Counter, Counter.update))
-            | "FindCuts" >> beam.Map(strata.cuts).with_output_types(tuple[str, list[splits.Cut]])
+            | "FindCuts" >> beam.Map(self._cuts).with_output_types(tuple[str, list[Cut]])
         )
-        candidates = beam.FlatMap(strata.candidates, classes, cuts)
-        boundaries = beam.Map(strata.boundaries, cuts)
+        candidates = beam.FlatMap(self._candidates, classes, cuts)
+        boundaries = beam.Map(self._find_boundaries, cuts)
         return (
             samples
             | "AroundCuts" >> candidates.with_output_types(tuple[str, bytes])
@@ -216,38 +208,34 @@ class AssignSplits(beam.PTransform):
         )
 
     def _splits_of_groups(
-        self, samples: beam.PCollection[SampleBatch], classes: AsSingleton, strata: _Strata
+        self, samples: beam.PCollection[SampleBatch], classes: AsSingleton
     ) -> beam.PCollection[dict[str, str]]:
         """The one table of groups and their splits."""
-        counts = beam.FlatMap(strata.groups, classes)
+        counts = beam.FlatMap(self._count_groups, classes)
         summed = (
             samples
             | "CountGroups" >> counts.with_output_types(tuple[str, dict[str, int]])
             | "SumGroups" >> beam.CombinePerKey(Sum(Counter, Counter.update))
         )
-        divided = beam.Map(strata.divide, AsIter(summed))
+        divided = beam.Map(self._divide, AsIter(summed))
         return (
             samples.pipeline
             | "Once" >> beam.Create([None], reshuffle=False)
             | "DivideGroups" >> divided.with_output_types(dict[str, str])
         )
 
+    @property
+    def _fractions(self) -> SplitFractions:
+        assert self.splits.fractions
+        return self.splits.fractions
 
-class _Strata:
-    """The steps of dividing each class by the ranks of its samples, or whole groups."""
-
-    def __init__(self, splits: splits.SplitAssigner, column: int) -> None:
-        assert splits.fractions
-        self._fractions, self._group_by = splits.fractions, splits.group_by
-        self._seed, self._column = splits.seed, column
-
-    def classes(self, samples: SampleBatch) -> Counter[str]:
+    def _count_classes(self, samples: SampleBatch) -> Counter[str]:
         """Class -> samples that have it."""
-        lists = (sample.labels[self._column] for sample in samples)
+        lists = (sample.labels[self.column] for sample in samples)
         classes = (names if isinstance(names, tuple) else (names,) for names in lists)
         return Counter(map(str, itertools.chain.from_iterable(classes)))
 
-    def histograms(
+    def _histograms(
         self, samples: SampleBatch, classes: _Counts
     ) -> Iterable[tuple[str, Mapping[int, int]]]:
         """(stratum, prefix -> samples)."""
@@ -256,15 +244,14 @@ class _Strata:
             histograms[stratum][rank.prefix] += 1
         return histograms.items()
 
-    def cuts(self, item: tuple[str, Mapping[int, int]]) -> tuple[str, Sequence[splits.Cut]]:
+    def _cuts(self, item: tuple[str, Mapping[int, int]]) -> tuple[str, Sequence[Cut]]:
         """(stratum, where it is cut, roughly), of its histogram."""
         stratum, histogram = item
-        counts = splits.apportion(
-            stratum, sum(histogram.values()), self._fractions, KeyHasher(self._seed)
-        )
+        total, hasher = sum(histogram.values()), KeyHasher(self.splits.seed)
+        counts = splits.apportion(stratum, total, self._fractions, hasher)
         return stratum, splits.find_cuts(histogram, counts)
 
-    def candidates(
+    def _candidates(
         self, samples: SampleBatch, classes: _Counts, cuts: _Cuts
     ) -> Iterator[tuple[str, bytes]]:
         """(stratum, packed ranks) of the samples that may be the first after a cut."""
@@ -275,7 +262,7 @@ class _Strata:
                 near[stratum].append(rank)
         yield from ((stratum, pack(ranks)) for stratum, ranks in near.items())
 
-    def boundaries(
+    def _find_boundaries(
         self, item: tuple[str, Iterable[bytes]], cuts: _Cuts
     ) -> tuple[str, Sequence[Rank]]:
         """(stratum, the rank of the first sample after each cut), of the packed candidates."""
@@ -283,45 +270,43 @@ class _Strata:
         ranks = itertools.chain.from_iterable(unpack(Rank, part) for part in parts)
         return stratum, splits.find_boundaries(cuts[stratum], ranks)
 
-    def assign(
-        self,
-        samples: SampleBatch,
-        classes: _Counts,
-        boundaries: Mapping[str, Sequence[Rank]],
+    def _assign(
+        self, samples: SampleBatch, classes: _Counts, boundaries: Mapping[str, Sequence[Rank]]
     ) -> Iterator[SampleBatch | TaggedOutput]:
         """The samples in their splits, and their counts."""
+        ranked, fractions = self._ranked(samples, classes), self._fractions
         return self._counted(
-            sample._replace(
-                split=splits.split_behind(boundaries.get(stratum, ()), rank, self._fractions)
-            )
-            for sample, stratum, rank in self._ranked(samples, classes)
+            sample._replace(split=splits.split_behind(boundaries.get(stratum, ()), rank, fractions))
+            for sample, stratum, rank in ranked
         )
 
-    def groups(self, samples: SampleBatch, classes: _Counts) -> Iterable[tuple[str, _Counts]]:
+    def _count_groups(
+        self, samples: SampleBatch, classes: _Counts
+    ) -> Iterable[tuple[str, _Counts]]:
         """(group, stratum -> samples)."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for sample in samples:
-            stratum = splits.stratum_of(sample.labels[self._column], classes)
+            stratum = splits.stratum_of(sample.labels[self.column], classes)
             counts[self._group_of(sample)][stratum] += 1
         return counts.items()
 
-    def divide(self, _: None, groups: Iterable[tuple[str, _Counts]]) -> dict[str, str]:
+    def _divide(self, _: None, groups: Iterable[tuple[str, _Counts]]) -> dict[str, str]:
         """Group -> split."""
-        return splits.divide_groups(dict(groups), self._fractions, KeyHasher(self._seed))
+        return splits.divide_groups(dict(groups), self._fractions, KeyHasher(self.splits.seed))
 
-    def assign_groups(
-        self, samples: SampleBatch, splits: Mapping[str, str]
+    def _assign_groups(
+        self, samples: SampleBatch, of_groups: Mapping[str, str]
     ) -> Iterator[SampleBatch | TaggedOutput]:
         """The samples in the splits of their groups, and their counts."""
-        return self._counted(s._replace(split=splits[self._group_of(s)]) for s in samples)
+        return self._counted(s._replace(split=of_groups[self._group_of(s)]) for s in samples)
 
     def _group_of(self, sample: SampleRef) -> str:
-        assert self._group_by
-        return self._group_by.group_of(sample) or ""
+        assert self.splits.group_by
+        return self.splits.group_by.group_of(sample) or ""
 
     def _counted(self, samples: Iterable[SampleRef]) -> Iterator[SampleBatch | TaggedOutput]:
         batch, tally = SampleBatch(samples), Tally()
-        tally.add_samples(batch, self._column)
+        tally.add_samples(batch, self.column)
         yield batch
         yield TaggedOutput(TALLY, tally)
 
@@ -329,9 +314,9 @@ class _Strata:
         self, samples: Iterable[SampleRef], classes: _Counts
     ) -> Iterator[tuple[SampleRef, str, Rank]]:
         """(sample, stratum, rank) of each sample."""
-        hasher = KeyHasher(self._seed)
+        hasher = KeyHasher(self.splits.seed)
         for sample in samples:
-            stratum = splits.stratum_of(sample.labels[self._column], classes)
+            stratum = splits.stratum_of(sample.labels[self.column], classes)
             yield sample, stratum, splits.rank_of(sample.key, hasher)
 
 
@@ -372,8 +357,8 @@ class DropDuplicates(beam.PTransform):
         sizes = (
             samples
             | "Sizes" >> beam.Map(_sizes)
-            | "SumSizes" >> beam.CombineGlobally(Sum(Sizes, Sizes.merge))
-            | "SharedSizes" >> beam.Map(Sizes.only_shared)
+            | "SumSizes" >> beam.CombineGlobally(Sum(duplicates.Sizes, duplicates.Sizes.merge))
+            | "SharedSizes" >> beam.Map(duplicates.Sizes.only_shared)
         )
         digesting = partial(_with_digests, search=self.search, request=self.request)
         taken = samples | "TakeDigests" >> stage(
@@ -398,19 +383,22 @@ class DropDuplicates(beam.PTransform):
         }
 
 
-def _sizes(samples: SampleBatch) -> Sizes:
-    sizes = Sizes()
+def _sizes(samples: SampleBatch) -> duplicates.Sizes:
+    sizes = duplicates.Sizes()
     sizes.add([ref.size for ref in samples])
     return sizes
 
 
-def _ranges(sizes: Sizes) -> planning.RangeDivision:
+def _ranges(sizes: duplicates.Sizes) -> planning.RangeDivision:
     """The ranges of digests that are compared: by their number, no worker has too many images."""
-    return planning.RangeDivision(max(_LEAST_RANGES, range_count(sizes.images)))
+    return planning.RangeDivision(max(_LEAST_RANGES, duplicates.range_count(sizes.images)))
 
 
 def _with_digests(
-    samples: SampleBatch, sizes: Sizes, search: planning.DuplicateSearch, request: WriteRequest
+    samples: SampleBatch,
+    sizes: duplicates.Sizes,
+    search: planning.DuplicateSearch,
+    request: WriteRequest,
 ) -> Iterator[Step]:
     """Samples without copies; tagged, the others with their digests."""
     unique, digested, unread = SampleBatch(), SampleBatch(), []
@@ -438,8 +426,8 @@ def _drop(
 ) -> Iterator[Outcome]:
     """Drops copies within a range of digests, or only counts them."""
     packed, examples = job.unspill_all(part[1]), encoding.examples
-    hashes = LabelHashes(examples.file_columns, rows=examples.rows)
-    copies = CopyFinder(lambda: _refs(packed), hashes)
+    hashes = duplicates.LabelHashes(examples.file_columns, rows=examples.rows)
+    copies = duplicates.CopyFinder(lambda: _refs(packed), hashes)
     yield Outcome(tally=Tally(duplicates=copies.duplicates))
     refs = _refs(packed)
     while batch := SampleBatch(itertools.islice(refs, BATCH_SIZE)):
@@ -471,7 +459,9 @@ def find_duplicates() -> beam.PTransform:
 
     Returns: a `Duplicates` for each range.
     """
-    return "GroupByDigest" >> beam.GroupByKey() | "Compare" >> stage(_compare, Duplicates)
+    return "GroupByDigest" >> beam.GroupByKey() | "Compare" >> stage(
+        _compare, duplicates.Duplicates
+    )
 
 
 def _compare(part: Group) -> Iterator[Step]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Optional
 
 import apache_beam as beam
@@ -284,7 +284,8 @@ class JoinLabels(beam.PTransform):
         if self._unlabelled != "auto":
             merger = replace(merger, unnamed=None)
         typed = replace(columns, columns=keep.label_columns) if keep else columns
-        row_of = _RowOf(self._key, self._split, None if self._labels is None else typed)
+        typed_by = None if self._labels is None else typed
+        row_of = partial(_row, key=self._key, split=self._split, columns=typed_by)
         images = batched(inputs[IMAGES], "Images", ImageBatch, _image)
         rows = batched(inputs[ROWS], "Rows", LabelBatch, row_of)
         labelling = Labelling(SplitAssigner(None, 0), columns.columns, keep=keep)
@@ -361,42 +362,37 @@ def dead_letter(bad: Any) -> DeadLetter:
     return DeadLetter(bad.stage, bad.key, bad.uri, bad.reason, bad.message, bad.file, bad.line)
 
 
-@dataclass(frozen=True)
-class _RowOf:
-    """Takes elements of any PCollection for rows.
+def _row(element: Any, key: str, split: str, columns: LabelColumns | None) -> RowRef | DeadLetter:
+    """Takes an element of any PCollection for a row.
 
-    Attributes:
-      key, split: fields.
+    Args:
+      element: the element.
+      key: the field that names the image.
+      split: the field that names the split; empty for none.
       columns: the labels; None for all other fields as one.
     """
-
-    key: str
-    split: str
-    columns: LabelColumns | None
-
-    def __call__(self, element: Any) -> RowRef | DeadLetter:
-        row = element
-        if not all(hasattr(element, name) for name in LabelRow._fields):
-            given = element._asdict() if hasattr(element, "_asdict") else element
-            if not isinstance(given, Mapping) or not given.get(self.key):
-                problem = f"{excerpt(element)} does not name its image in a field {self.key!r}"
-                return row_dead_letter(Stage.LABELS, "", Reason.BAD_ROW, problem, "", 0)
-            split = str(given.get(self.split) or "") if self.split else ""
-            left = {name: v for name, v in given.items() if name not in (self.key, self.split)}
-            known = not self.split or self.split in given
-            problem = "" if known else f"the row lacks the field {self.split!r} of the split"
-            row = LabelRow(str(given[self.key]), left, split, problem=problem)
-        values: tuple[Any, ...] = (None,) * len(self.columns.columns if self.columns else (0,))
-        problem = row.problem
-        try:
-            if self.columns is None:
-                values = (tuple((n, plain(n, v)) for n, v in sorted(row.labels.items())),)
-            else:
-                values = self.columns.values(row.labels)
-                problem = problem or self.columns.fault(values)
-        except SampleError as error:
-            problem = problem or str(error)
-        return RowRef(row.image, values, row.split, row.file, row.line, problem, _size_of(row.size))
+    row = element
+    if not all(hasattr(element, name) for name in LabelRow._fields):
+        given = element._asdict() if hasattr(element, "_asdict") else element
+        if not isinstance(given, Mapping) or not given.get(key):
+            problem = f"{excerpt(element)} does not name its image in a field {key!r}"
+            return row_dead_letter(Stage.LABELS, "", Reason.BAD_ROW, problem, "", 0)
+        left = {name: value for name, value in given.items() if name not in (key, split)}
+        known = not split or split in given
+        problem = "" if known else f"the row lacks the field {split!r} of the split"
+        of_split = str(given.get(split) or "") if split else ""
+        row = LabelRow(str(given[key]), left, of_split, problem=problem)
+    values: tuple[Any, ...] = (None,) * len(columns.columns if columns else (0,))
+    problem = row.problem
+    try:
+        if columns is None:
+            values = (tuple((n, plain(n, v)) for n, v in sorted(row.labels.items())),)
+        else:
+            values = columns.values(row.labels)
+            problem = problem or columns.fault(values)
+    except SampleError as error:
+        problem = problem or str(error)
+    return RowRef(row.image, values, row.split, row.file, row.line, problem, _size_of(row.size))
 
 
 def _size_of(given: Sequence[int] | None) -> tuple[int, int] | None:

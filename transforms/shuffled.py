@@ -241,30 +241,21 @@ class _ReadRecords(beam.DoFn):
 
     def process(self, element: Any, _: str) -> Iterator[Any]:
         try:
-            record = self._reader.read(element)
+            ref, features = self._reader.read(element)
         except errors.SampleError as error:
             stage, reason = Stage.LABELS.value, Reason.BAD_LABEL_VALUE.value
             self._dead.append(DeadLetter(stage, "", "", reason, str(error)))
             return
-        size = len(record.data)
-        carried: Any = record.data if size <= _MOST_CARRIED else None
-        self._refs.append(
-            SampleRef(
-                key=record.key,
-                uri=self._uri if carried is None else "",
-                size=size,
-                split=record.split,
-                labels=(record.classes, carried),
-                offset=self._written if carried is None else -1,
-                version=record.version,
-            )
-        )
-        if carried is None:
-            self._chunks.append(record.data)
-            self._written += size
+        if ref.size <= _MOST_CARRIED:
+            self._carried += ref.size
         else:
-            self._carried += size
-        self._schema.count(record.features, record.key)
+            record: Any = ref.labels[1]
+            labels = (ref.labels[0], None)
+            ref = ref._replace(uri=self._uri, labels=labels, offset=self._written)
+            self._chunks.append(record)
+            self._written += ref.size
+        self._refs.append(ref)
+        self._schema.count(features, ref.key)
         full = self._carried >= _BATCH_BYTES or self._written >= _FILE_BYTES
         if full or len(self._refs) >= BATCH_SIZE:
             yield from self._batch()

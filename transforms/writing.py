@@ -158,44 +158,35 @@ def _write_records(
     yield outcome.Outcome([info], counters={outcome.SHARDS_WRITTEN: 1})
 
 
-@dataclass(kw_only=True)
-class WriteRecords(beam.PTransform):
+def write_records(
+    samples: beam.PCollection[SampleBatch], plan: beam.PCollection[Plan], request: WriteRequest
+) -> dict[str, beam.PCollection]:
     """Encodes samples in parallel, shuffles the records, and writes each shard from its own.
 
-    Attributes:
+    Args:
+      samples: the samples.
       plan: PCollection of the one `Plan`.
       request: how shards are written; none is kept.
 
-    Returns: {"shards": a `ShardInfo` for each shard, "dead_letters": `DeadLetterBatch`es, "refusals": the
-      reasons why shards were not written, "images": `ImageFigures`, "compared": the images as
-      `find_duplicates` takes them}.
+    Returns: what `write_shards` does, without "changes"; and "images", `ImageFigures`.
     """
-
-    plan: beam.PCollection[Plan]
-    request: WriteRequest
-
-    def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
-        plan, request = self.plan, self.request
-        encoding, writing = (partial(f, request=request) for f in (_encode_group, _write_records))
-        tags = (outcome.DEAD_LETTERS, IMAGES, outcome.COMPARED)
-        encoded = (
-            samples
-            | "Group" >> stage(Divide(partial(_groups, request=request)), PARTS, side=plan)
-            | "GroupByHash" >> beam.GroupByKey()
-            | "EncodeGroup" >> stage(encoding, _NUMBERED, *tags, main="records", side=plan)
-        )
-        every = beam.FlatMap(every_shard, _NO_RECORD).with_output_types(_NUMBERED)
-        written = (
-            (encoded["records"], plan | "EveryShard" >> every)
-            | beam.Flatten()
-            | "GroupByShard" >> beam.GroupByKey()
-            | "WriteShard" >> stage(writing, ShardInfo, outcome.REFUSALS, main=SHARDS, side=plan)
-        )
-        return {
-            SHARDS: written[SHARDS],
-            outcome.REFUSALS: written[outcome.REFUSALS],
-            **{tag: encoded[tag] for tag in tags},
-        }
+    encoding, writing = (partial(f, request=request) for f in (_encode_group, _write_records))
+    tags = (outcome.DEAD_LETTERS, IMAGES, outcome.COMPARED)
+    encoded = (
+        samples
+        | "Group" >> stage(Divide(partial(_groups, request=request)), PARTS, side=plan)
+        | "GroupByHash" >> beam.GroupByKey()
+        | "EncodeGroup" >> stage(encoding, _NUMBERED, *tags, main="records", side=plan)
+    )
+    every = beam.FlatMap(every_shard, _NO_RECORD).with_output_types(_NUMBERED)
+    written = (
+        (encoded["records"], plan | "EveryShard" >> every)
+        | beam.Flatten()
+        | "GroupByShard" >> beam.GroupByKey()
+        | "WriteShard" >> stage(writing, ShardInfo, outcome.REFUSALS, main=SHARDS, side=plan)
+    )
+    kinds = {SHARDS: written, outcome.REFUSALS: written, **dict.fromkeys(tags, encoded)}
+    return {tag: outputs[tag] for tag, outputs in kinds.items()}
 
 
 def _finish(plan: Plan, finisher: DatasetFinisher, **given: Any) -> Iterator[CommittedDataset]:
@@ -258,7 +249,7 @@ class WriteDataset(beam.PTransform):
     def expand(self, samples: beam.PCollection[SampleBatch]) -> Written:
         plan, request = self.plan, self.finisher.request
         if self.by_records:
-            written = samples | "WriteRecords" >> WriteRecords(plan=plan, request=request)
+            written = write_records(samples, plan, request)
         else:
             assign = self.assign or AssignShards(plan=plan, encoding=request.encoding)
             shards = samples | "AssignShards" >> assign

@@ -5,12 +5,12 @@ another's imports.
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.text import did_you_mean
 
 PROGRAM = "beam-tfrecord"
 
@@ -100,7 +100,6 @@ def refuse_unknown(unknown: Sequence[str], known: Iterable[str]) -> None:
     """
     if unknown:
         name = unknown[0].partition("=")[0]
-        close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = did_you_mean(name, known)
         kind = "option" if name.startswith("-") else "argument"
         raise UsageError(f"unknown {kind} {name}: neither {PROGRAM} nor Apache Beam knows it{hint}")

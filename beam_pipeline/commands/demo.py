@@ -6,7 +6,6 @@ import argparse
 import csv
 import os
 import random
-from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
@@ -15,48 +14,31 @@ from beam_pipeline.commands.convert import run_convert
 from beam_pipeline.commands.inspect import show_some
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.options import ConvertOptions
-from beam_pipeline.options.group import parse_splits
-from beam_pipeline.options.output import OutputOptions, SplitOptions
-from beam_pipeline.options.source import InputOptions
 from beam_pipeline.terminal import say
 
 SHAPES = ("circle", "square", "triangle")
 COLOURS = {"red": (214, 69, 65), "green": (38, 166, 91), "blue": (65, 131, 215)}
 SAMPLES = 300
 _SIDE = 96  # pixels
-_NAME = "shapes"
 _SHOWN = 2  # examples
-_SPLITS = "train=0.9,validation=0.1"
 
 
-class DemoFolder(NamedTuple):
-    """Paths of the demo.
-
-    Attributes:
-      images: the folder of drawings.
-      labels: the CSV file.
-      output: the folder of the TFRecords.
-    """
-
-    images: str
-    labels: str
-    output: str
-
-
-def make_demo(folder: str, samples: int = SAMPLES) -> DemoFolder:
+def make_demo(folder: str, samples: int = SAMPLES) -> ConvertOptions:
     """Draws coloured shapes and writes `labels.csv`; the same Pillow draws the same bytes everywhere.
+
+    Returns: the options that convert them.
 
     Raises:
       UsageError: the folder contains other files.
     """
     names = ("images", "labels.csv", "tfrecords")
-    demo = DemoFolder(*(os.path.join(folder, name) for name in names))
+    images, labels, output = (os.path.join(folder, name) for name in names)
     there = set(os.listdir(folder)) if os.path.isdir(folder) else set()
     if os.path.isfile(folder) or there.difference(names):
         raise UsageError(f"{folder} contains other files; name an empty or a new folder")
-    os.makedirs(demo.images, exist_ok=True)
+    os.makedirs(images, exist_ok=True)
     rng = random.Random(0)  # noqa: S311 -- drawings, not secrets
-    with open(demo.labels, "w", newline="", encoding="utf-8") as file:
+    with open(labels, "w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(("filename", "class", "colour", "size"))
         for number in range(samples):
@@ -64,9 +46,12 @@ def make_demo(folder: str, samples: int = SAMPLES) -> DemoFolder:
             colour = rng.choice(list(COLOURS))
             size = rng.randint(20, 44)
             name = f"shape_{number:04d}.png"
-            _draw(shape, COLOURS[colour], size, rng).save(os.path.join(demo.images, name))
+            _draw(shape, COLOURS[colour], size, rng).save(os.path.join(images, name))
             rows.writerow((name, shape, colour, size))
-    return demo
+    paths = {"images": images, "labels": labels, "output": output}
+    return ConvertOptions.of_python(
+        {**paths, "name": "shapes", "splits": "train=0.9,validation=0.1", "overwrite": True}
+    )
 
 
 def _draw(shape: str, colour: tuple[int, int, int], size: int, rng: random.Random) -> Image.Image:
@@ -97,17 +82,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(call: Call) -> bool:
     """Draws the images, prints the command that converts them, and runs it."""
-    folder = make_demo(call.arguments.folder)
-    options = ConvertOptions(
-        inputs=InputOptions(images=(folder.images,), labels=(folder.labels,)),
-        splits=SplitOptions(splits=parse_splits(_SPLITS)),
-        output=OutputOptions(output=folder.output, name=_NAME, overwrite=True),
+    options = make_demo(call.arguments.folder)
+    (images,), (labels,), output = (
+        options.inputs.images,
+        options.inputs.labels,
+        options.output.output,
     )
     say(
-        f"Drew {folder.images}/ and {folder.labels}. Now converting them with:",
+        f"Drew {images}/ and {labels}. Now converting them with:",
         "",
-        f"  {PROGRAM} convert --images {folder.images} --labels {folder.labels} "
-        f"--output {folder.output} --name {_NAME} --splits {_SPLITS} --overwrite",
+        f"  {options.command()}",
         "",
     )
     run_convert(options, call)
@@ -119,11 +103,11 @@ def _run(call: Call) -> bool:
         f"{_SHOWN} of the examples:",
         "",
     )
-    show_some(folder.output, _SHOWN)
+    show_some(output, _SHOWN)
     say(
         "See more of them, or convert images of your own:",
         "",
-        f"  {PROGRAM} inspect {folder.output}",
+        f"  {PROGRAM} inspect {output}",
         f"  {PROGRAM} convert --images photos/ --output tfrecords/",
     )
     return True

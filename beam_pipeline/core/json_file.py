@@ -16,14 +16,13 @@ import codecs
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO
 
 _PIECE = 1 << 20  # 1 MiB
 _MOST_CHARACTERS = 32 << 20  # of one value
 _MARGIN = 16  # characters; no word, number's end or escape that a cut could split is longer
 _NEAR = 30
-_DEEPEST = 100  # objects in objects that are skipped
 _blank = re.compile(r"[ \t\r\n]*").match
 
 
@@ -44,7 +43,6 @@ class JsonFile:
       piece: bytes to read at once.
       encoding: of the file; a byte order mark is not part of its text.
       errors: what happens to bytes that are not of the encoding, as `bytes.decode` has it.
-      parse_float: of numbers with a point or an exponent, as `json.load` has it.
     """
 
     def __init__(
@@ -53,13 +51,12 @@ class JsonFile:
         piece: int = _PIECE,
         encoding: str = "utf-8-sig",
         errors: str = "strict",
-        parse_float: Callable[[str], Any] | None = None,
     ) -> None:
         self.line = 1
         self._file = file
         self._piece = piece
         self._decoder = codecs.getincrementaldecoder(encoding)(errors)
-        self._scan = json.JSONDecoder(parse_float=parse_float).raw_decode
+        self._scan = json.JSONDecoder().raw_decode
         self._text = ""
         self._at = 0
         self._start = 0  # of the last value; lines are counted up to it
@@ -124,13 +121,9 @@ class JsonFile:
             if self._take(",}") == "}":
                 return
 
-    def _skip(self, depth: int = 0) -> None:
-        """Skips a value that may be larger than memory."""
-        first = self._next()
-        if first == "{" and depth < _DEEPEST:
-            for _ in self._keys():
-                self._skip(depth + 1)
-        elif first == "[":
+    def _skip(self) -> None:
+        """Skips a value; a list may be larger than memory."""
+        if self._next() == "[":
             deque(self.elements(), maxlen=0)
         else:
             self._value()

@@ -6,6 +6,7 @@ have megabytes, and UTF-8 cannot encode half of a surrogate pair.
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -85,6 +86,12 @@ def is_utf8(text: str) -> bool:
 def is_utf8_everywhere() -> bool:
     """True if Python decodes file names as UTF-8, the case in most locales."""
     return sys.getfilesystemencoding().lower() in ("utf-8", "utf8")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question that ends a message on an unknown name; empty if none of the known ones is like it."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def counted(number: int, noun: str) -> str:

@@ -128,8 +128,9 @@ class DataflowEngine(Engine):
             try:
                 result = pipeline.run()
             except Exception as error:  # what Google's and Beam's clients raise lacks a common base
-                reason = f"the job could not be submitted to Dataflow: {error}{_advice(error)}"
-                ids = (errors.OUTAGE,) if _status(error) in TRANSIENT_STATUS else ()
+                status = getattr(error, "status_code", None) or getattr(error, "code", None)
+                reason = f"the job could not be submitted to Dataflow: {error}\n{_ADVICE}"
+                ids = (errors.OUTAGE,) if status in TRANSIENT_STATUS else ()
                 raise errors.JobError(reason, ids) from error
         if google.template_location:  # a Flex Template's launcher submits what is written there
             say(f"Wrote the job to {google.template_location}")
@@ -230,24 +231,10 @@ def staged_package(options: PipelineOptions) -> Iterator[None]:
         yield
 
 
-def _status(error: Exception) -> int | None:
-    """The status of a Google service's answer; None for another error."""
-    return getattr(error, "status_code", None) or getattr(error, "code", None)
-
-
-def _advice(error: Exception) -> str:
-    """What to do about a Google service's answer, by its status; empty for most."""
-    status = _status(error)
-    advice = {
-        401: "Run `gcloud auth application-default login`",
-        403: "The account that submits needs roles/dataflow.developer in the project, and "
-        "roles/iam.serviceAccountUser on the account of the workers; the Dataflow API must be enabled",
-        404: "Check --project, --region and --temp_location",
-        429: "A quota is used up: the console lists quotas under IAM & Admin; try later, or with fewer "
-        "workers",
-    }
-    return f"\n{advice[status]}" if status in advice else ""
-
+_ADVICE = (
+    "Check --project, --region and --temp_location; that the account that submits has the roles of "
+    "docs/dataflow.md (`gcloud auth application-default login`); and the project's quotas"
+)
 
 ROUND_MS = 4000
 """The least time between two queries of the counters; Beam waits in steps of 5 seconds."""

@@ -132,18 +132,13 @@ class FlinkJob(NamedTuple):
 
     Attributes:
       id: its id, given by Flink.
-      master: URL of the JobManager's REST interface.
+      url: the job in Flink's REST interface. Its page has an address that is never shown whole.
       active: False if it has ended.
     """
 
     id: str
-    master: str
+    url: str
     active: bool
-
-    @property
-    def url(self) -> str:
-        """The job in Flink's REST interface. Its page has an address that is never shown whole."""
-        return f"{self.master}/jobs/{self.id}"
 
 
 def jobs_of(master: str, name: str) -> list[FlinkJob]:
@@ -157,8 +152,9 @@ def jobs_of(master: str, name: str) -> list[FlinkJob]:
       OSError: the cluster does not answer.
     """
     jobs = sorted(_rest(master, "jobs/overview")["jobs"], key=lambda job: job["start-time"])
+    url = f"{_rest_url(master)}/jobs"
     return [
-        FlinkJob(job["jid"], _rest_url(master), active=job["state"] not in _ENDED)
+        FlinkJob(job["jid"], f"{url}/{job['jid']}", active=job["state"] not in _ENDED)
         for job in jobs
         if job["name"] == name
     ]

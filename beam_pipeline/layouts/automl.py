@@ -42,7 +42,6 @@ SETS = {
     "": "",
 }
 """Words of the first cell, in upper case -> the split; empty if the row gives none."""
-_EXAMPLE = "TRAIN,gs://bucket/a.jpg,label"
 _COORDINATES = 8  # four vertices
 _AROUND_THE_IMAGE = 0.5  # how far outside [0, 1] a number still looks like a coordinate
 
@@ -57,6 +56,7 @@ class Automl(RecordLayout):
 
     name = "automl"
     title = "AutoML's CSV"
+    expected = "rows such as TRAIN,gs://bucket/a.jpg,label, and no header"
     extensions = ()  # only files of --labels are looked into
     pixels = False
     option_names = frozenset({"list_column", "label_base", "label_order", "class_ids"})
@@ -95,7 +95,8 @@ class Automl(RecordLayout):
         self, options: SourceOptions, uris: Sequence[str], roots: tuple[ImageRoot, ...]
     ) -> Source:
         """Finds out by the first rows whether they have boxes, and images several classes."""
-        rests = [row.rest for uri in uris for row in self._first_rows(head(uri))]
+        heads = (self.entries(io.BytesIO(head(uri).data), uri) for uri in uris)
+        rests = [row.rest for rows in heads for _, row in rows if isinstance(row, _Row)]
         form = replace(self, boxes=any(map(_has_box, rests)))
         if not form.boxes and any(len(set(filter(None, rest))) > 1 for rest in rests):
             options = replace(options, list_column={"label": ",", **options.list_column})
@@ -103,16 +104,6 @@ class Automl(RecordLayout):
         labels: Any = source.labels
         reader = replace(labels.reader, splits={})  # names of files give none
         return replace(source, labels=FileLabels(reader, labels.files, merge_rows=form.boxes))
-
-    def _first_rows(self, table: TableHead) -> list[_Row]:
-        """The sound rows of a file's beginning. Raises LabelTableError if it begins with something else."""
-        entries = [*self.entries(io.BytesIO(table.data), "")]
-        line, first = entries[0] if entries else (0, "")
-        if not isinstance(first, _Row):
-            fault = f", line {line} names no image: {first}" if entries else ": the file is empty"
-            expected = f"expected rows such as {_EXAMPLE}, and no header"
-            raise LabelTableError(f"{table.uri}{fault}; {expected}")
-        return [row for _, row in entries if isinstance(row, _Row)]
 
 
 # --- rows ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError, UsageError, reason_of
-from beam_pipeline.core.labels import cells, further_columns, table_rows, typed_rows
+from beam_pipeline.core.labels import further_columns, table_rows, typed_rows
 from beam_pipeline.core.labels.schema import OBJECTS_COLUMN, SKIP_KIND, Column
 from beam_pipeline.core.labels.table_files import encoding_of
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
@@ -85,8 +85,8 @@ class CaptionFiles:
         Raises:
           UsageError: captions are missing, or a path cannot be used.
         """
-        roots = _folders(options.images, "--images")
-        typed = _folders(options.labels, "--labels") if options.labels else ()
+        roots = image_roots(options.images)
+        typed = image_roots(options.labels, option="--labels")
         labels = typed or tuple(ImageRoot(root.uri) for root in roots)
         uris, elsewhere = ([root.uri for root in side] for side in (roots, labels))
         separate = sorted({*elsewhere} - {*uris})
@@ -122,19 +122,6 @@ class CaptionFiles:
             notes=(*schema.notes, *left_out),
             questions=tuple(questions),
         )
-
-
-def _folders(paths: Sequence[str], option: str) -> tuple[ImageRoot, ...]:
-    """The folders that an option names, with patterns of the files if it has globs.
-
-    Raises:
-      UsageError: one does not exist, or is an archive.
-    """
-    roots = image_roots(paths, option=option)
-    if archives := [root.uri for root in roots if root.archive]:
-        remedy = "captions in archives are read with --layout webdataset"
-        raise UsageError(f"{option} {archives[0]} is an archive; {remedy}")
-    return roots
 
 
 def _rows(captions: Captions) -> list[dict[str, Any]]:
@@ -345,7 +332,7 @@ def json_fields(text: str) -> dict[str, Any]:
 
 def json_value(text: str) -> Any:
     """The value of JSON. Raises ValueError, RecursionError."""
-    value = json.loads(text, parse_float=cells.json_float)
+    value = json.loads(text)
     if "\\u" in text and not is_utf8(json.dumps(value, ensure_ascii=False)):
         raise ValueError("it escapes half a character")
     return value
@@ -410,7 +397,8 @@ def inspect_rows(
     values = ((name, value) for row in rows for name, value in row.items() if _is_nested(value))
     nested = dict.fromkeys((name for name, _ in values if name not in known), SKIP_KIND)
     choices = replace(choices, columns={**choices.columns, **nested})
-    head = table_rows.TableHead(uri, b"", True, tuple(rows))
+    numbered = table_rows.TableRows.of_fields(range(1, len(rows) + 1), rows)
+    head = table_rows.TableHead(uri, b"", True, numbered)
     try:
         schema, (table,) = inspect_tables([head], choices, head_of)
     except LabelTableError as error:

@@ -1,9 +1,8 @@
-"""CIFAR-10 and CIFAR-100 as downloaded: pickled or binary batches, unpacked or in their archive.
+"""CIFAR-10 and CIFAR-100 as downloaded, in the Python version: pickled batches, unpacked or in their archive.
 
-An image is 32 x 32 RGB, 3,072 bytes: the red plane, then green, then blue, each row by row. A file
-of the binary version contains records: a byte for each label, then the image. A file of the Python
-version contains a pickled dict: the images as a NumPy array, one row each, and lists of labels and
-file names. It was pickled by Python 2, so its texts are bytes.
+An image is 32 x 32 RGB, 3,072 bytes: the red plane, then green, then blue, each row by row. A file contains a pickled
+dict: the images as a NumPy array, one row each, and lists of labels and file names. It was pickled by Python 2, so its
+texts are bytes. The binary version has the same images and is not read.
 
 Source: https://www.cs.toronto.edu/~kriz/cifar.html
 """
@@ -24,27 +23,25 @@ from dataclasses import dataclass
 from typing import IO, Any, ClassVar
 
 from beam_pipeline.core.archives import TarHeader
-from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ContainerError, UsageError
 from beam_pipeline.core.images.preparation import PixelFormat
 from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.references import LabelValue, SampleRef
+from beam_pipeline.core.references import SampleRef
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import ContainerLabels, NoSink, Source, SourceOptions
 from beam_pipeline.storage import files
 
 PIXELS = PixelFormat(32, 32)
-_BINARY = ".bin"
 _CHUNK_BYTES = 1 << 20  # 1 MiB; files of names have 2 kB at most
 _MAX_FILE_BYTES = 256 << 20  # 256 MiB; CIFAR-100's largest file has 148
 _MAX_TUPLES = 64  # CIFAR's files have 7 at most
 _FILE_NAME = schema.Column("filename", schema.ColumnKind.BYTES, "image/filename", required=True)
 
-Batch = tuple[tuple[Sequence[object], ...], Sequence[object] | None]
-"""For each label field, the labels of all images; the images' names, or None. Both are unchecked."""
+Batch = tuple[tuple[Sequence[Any], ...], Sequence[str]]
+"""For each label field, the labels of all images, unchecked; the images' names, or none."""
 
 
 class CifarError(ValueError):
@@ -55,19 +52,17 @@ class CifarError(ValueError):
 
 
 class Cifar:
-    """One of the two data sets, in either version.
+    """One of the two data sets.
 
     Attributes:
       name, option_names, reads_labels: as of `Layout`.
       title: its name in messages.
-      splits: name of a batch's file, without `.bin` -> split.
-      fields: label of each image -> the number of its meanings, in the order of a binary record; the last one is
-        the class. A pickled batch calls the list of labels `<name>s`, and the pickled meta file calls the list of
-        their meanings `<name>_names`.
+      splits: name of a batch's file -> split.
+      fields: label of each image -> the number of its meanings; the last one is the class. A batch calls the list of
+        labels `<name>s`, and the file with the meanings calls theirs `<name>_names`.
       columns: the class, the file's name, and number and meaning of each further label.
-      name_files: the files with the meanings: the Python version's, then the binary version's for each field.
-      folders: the folders that its archives unpack to.
-      names: the meanings of the class where no file gives them; empty if a file has to.
+      name_file: the file with the meanings.
+      folder: the folder that its archive unpacks to.
     """
 
     name: ClassVar[str]
@@ -77,9 +72,8 @@ class Cifar:
     splits: ClassVar[Mapping[str, str]]
     fields: ClassVar[Mapping[str, int]]
     columns: ClassVar[tuple[schema.Column, ...]]
-    name_files: ClassVar[tuple[str, ...]]
-    folders: ClassVar[tuple[str, str]]
-    names: ClassVar[tuple[str, ...]] = ()
+    name_file: ClassVar[str]
+    folder: ClassVar[str]
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises a folder with two or more of its files, the folder above, or its archive."""
@@ -89,23 +83,21 @@ class Cifar:
         name = posixpath.basename(uri)
         archives = [f"{self.title.lower()}-{version}.tar.gz" for version in ("python", "binary")]
         if is_remote(uri) or (name in archives and os.path.isfile(uri)):
-            return f"named {name}" if name in (*archives, *self.folders) else ""
-        for folder, batches in self._batches_below(uri):
-            there = [*batches, *_those_in(folder, self.name_files)]
-            if len(there) > 1:
-                return f"{there[0]} and {there[1]} in {folder}"
-        return ""
+            return f"named {name}" if name in (*archives, self.folder) else ""
+        folder, batches = self._batches_in(uri)
+        first, second = [*batches, *_those_in(folder, [self.name_file]), "", ""][:2]
+        return f"{first} and {second} in {folder}" if second else ""
 
     def open(self, options: SourceOptions) -> Source:
         """Finds the batches, and reads the meanings of their labels.
 
         Raises:
-          UsageError: all or some batches are missing, or no file gives the meanings of the labels.
+          UsageError: batches are missing, or no file gives the meanings of the labels.
         """
         uris = [files.canonical(path) for path in options.images]
-        uri, archived, expected = uris[0], False, " or ".join(self.name_files)
+        uri, archived = uris[0], False
         try:
-            batches = {_batch_name(uri) for uri in uris}
+            batches = set(map(posixpath.basename, uris))
             named = self.splits.keys() >= batches and all(map(_is_file, uris))
             if len(batches) < len(uris) or not (named or len(uris) == 1):
                 raise UsageError(
@@ -113,87 +105,62 @@ class Cifar:
                 )
             if not named:
                 archived = uri.endswith((".gz", ".tgz")) if is_remote(uri) else os.path.isfile(uri)
-                uris = uris if archived else self._batches_of(uri)
+                uris = uris if archived else self._all_batches_in(uri)
             where = uri if archived else posixpath.dirname(uris[0])
-            contents = self._names_in(where, archived)
-            meanings = self.meanings(contents)
+            meanings = self.meanings(self._names_in(where, archived))
         except CifarError as error:
-            raise UsageError(f"--images: {where}, {expected}: {error}") from error
+            raise UsageError(f"--images: {where}, {self.name_file}: {error}") from error
         except (ContainerError, OSError) as error:
             raise UsageError(f"--images: {error}") from error
-        usual = f"classes have the names that {self.title}'s have"
         return Source(
             layout=self.name,
             roots=(),
             labels=ContainerLabels(CifarReader(self, meanings, archived), tuple(uris)),
             examples=LabelledImages(self.columns, PIXELS),
             numbering=ClassNumbering(known=tuple((n, i) for i, n in enumerate(meanings[-1]))),
-            notes=() if contents else (f"{where} does not contain {expected}; {usual}",),
         )
 
-    def _batches_below(self, uri: str) -> Iterator[tuple[str, list[str]]]:
-        """(folder, batches of its first version) of the folder given and of its own folders; others have the same images."""
-        for folder in (uri, *(files.join(uri, name) for name in self.folders)):
-            binary = [batch + _BINARY for batch in self.splits]
-            yield folder, _those_in(folder, self.splits) or _those_in(folder, binary)
+    def _batches_in(self, uri: str) -> tuple[str, list[str]]:
+        """A folder, or the usual one in it, and the names of the batches there."""
+        for folder in (uri, files.join(uri, self.folder)):
+            if batches := _those_in(folder, self.splits):
+                return folder, batches
+        return uri, []
 
-    def _batches_of(self, uri: str) -> list[str]:
-        """The URIs of all batches in a folder or below. Raises UsageError."""
-        for folder, there in self._batches_below(uri):
-            missing = self.splits.keys() - {*map(_batch_name, there)}
-            if there and missing:
-                raise UsageError(
-                    f"--images: {folder} lacks {', '.join(sorted(missing))}; download it again, or name the files "
-                    f"that you want, such as {files.join(folder, there[0])}"
-                )
-            if there:
-                return [files.join(folder, name) for name in there]
-        raise UsageError(
-            f"--images {uri}: none of {self.title}'s files is there; expected {next(iter(self.splits))} and the "
-            f"others, or a folder with them, such as {self.folders[0]}"
-        )
+    def _all_batches_in(self, uri: str) -> list[str]:
+        """The URIs of all batches. Raises UsageError."""
+        folder, batches = self._batches_in(uri)
+        if missing := sorted(self.splits.keys() - {*batches}):
+            raise UsageError(
+                f"--images: {folder} lacks {', '.join(missing)} of {self.title}'s Python version; expected all of its "
+                f"files, or a folder with {self.folder}. Download it again, or name single files"
+            )
+        return [files.join(folder, name) for name in batches]
 
-    def _names_in(self, where: str, archived: bool) -> dict[str, bytes]:
-        """Name -> content of the files with the meanings of labels, in a folder or an archive."""
-        if not archived:
-            uris = {name: files.join(where, name) for name in _those_in(where, self.name_files)}
-            return {name: files.read_part(uri, _CHUNK_BYTES, 0) for name, uri in uris.items()}
-        contents: dict[str, bytes] = {}
-        missing = dict.fromkeys(self.splits)
-        with files.open_input(where) as file, archive_errors(where):
-            for name, content in members(file):
-                missing.pop(_batch_name(name), None)
-                if name in self.name_files:
-                    contents[name] = content.read(_CHUNK_BYTES)
-                    if name == self.name_files[0] or len(contents) == len(self.fields):
-                        return contents  # the job reads the rest
-        if missing:
-            raise ContainerError(f"{where} lacks {', '.join(missing)}; download it again")
-        return contents
+    def _names_in(self, where: str, archived: bool) -> bytes:
+        """The content of the file with the meanings of labels, in a folder or an archive; empty without one."""
+        uri = where if archived else files.join(where, self.name_file)
+        if not archived and not _is_file(uri):
+            return b""
+        with opened(uri, archived) as inside:
+            contents = (file.read(_CHUNK_BYTES) for name, file in inside if name == self.name_file)
+            return next(contents, b"")  # the job reads the rest
 
-    def meanings(self, contents: Mapping[str, bytes]) -> tuple[tuple[str, ...], ...]:
-        """The meanings of the labels of each field, in the order of their numbers.
+    def meanings(self, data: bytes) -> tuple[tuple[str, ...], ...]:
+        """The meanings of the labels of each field, in the order of their numbers. Raises CifarError.
 
         Args:
-          contents: name -> content of its `name_files` that exist.
-
-        Raises:
-          CifarError: a file is missing or has other content.
+          data: the content of `name_file`.
         """
-        meta, *name_files = self.name_files
-        meanings = []
-        for (field, count), name_file in zip(self.fields.items(), name_files, strict=True):
-            values: Sequence[object] = self.names
-            if meta in contents:
-                pickled = unpickle(io.BytesIO(contents[meta]))
-                values = _list_of(count, pickled, f"{field}_names")
-            elif name_file in contents:
-                values = contents[name_file].splitlines()
-            names = tuple(name for value in values if (name := (_as_text(value) or "").strip()))
-            if not len(names) == len(set(names)) == count:
-                raise CifarError(
-                    f"{len(set(names))} different names, expected {count}, one for each {field}; download it again"
-                )
+        if not data:
+            raise CifarError(f"no such file; download {self.title.lower()}-python.tar.gz")
+        content, meanings = unpickle(io.BytesIO(data)), []
+        for field, count in self.fields.items():
+            values = map(_as_text, _list_of(count, content, f"{field}_names"))
+            names = tuple(dict.fromkeys(name for v in values if (name := (v or "").strip())))
+            if len(names) < count:
+                problem = f"{len(names)} different names, expected {count}, one for each {field}"
+                raise CifarError(f"{problem}; download it again")
             meanings.append(names)
         return tuple(meanings)
 
@@ -209,12 +176,8 @@ class Cifar10(Cifar):
     }
     fields: ClassVar[Mapping[str, int]] = {"label": 10}
     columns = (schema.label_column("label", schema.ColumnKind.CLASS), _FILE_NAME)
-    name_files = ("batches.meta", "batches.meta.txt")
-    folders = ("cifar-10-batches-py", "cifar-10-batches-bin")
-    names = (
-        *("airplane", "automobile", "bird", "cat", "deer"),
-        *("dog", "frog", "horse", "ship", "truck"),
-    )
+    name_file = "batches.meta"
+    folder = "cifar-10-batches-py"
 
 
 class Cifar100(Cifar):
@@ -230,12 +193,8 @@ class Cifar100(Cifar):
         schema.Column("coarse_label", schema.ColumnKind.INT64, "label/coarse_label", required=True),
         schema.Column("coarse_text", schema.ColumnKind.BYTES, "label/coarse_text", required=True),
     )
-    name_files = ("meta", "coarse_label_names.txt", "fine_label_names.txt")
-    folders = ("cifar-100-python", "cifar-100-binary")
-
-
-def _batch_name(uri: str) -> str:
-    return posixpath.basename(uri).removesuffix(_BINARY)
+    name_file = "meta"
+    folder = "cifar-100-python"
 
 
 def _is_file(uri: str) -> bool:
@@ -243,7 +202,7 @@ def _is_file(uri: str) -> bool:
 
 
 def _those_in(folder: str, names: Iterable[str]) -> list[str]:
-    """Returns the names that are files of a folder, which may contain any number of other files."""
+    """The names that are files of a folder, which may contain any number of other files."""
     return [name for name in names if _is_file(files.join(folder, name))]
 
 
@@ -264,11 +223,10 @@ class CifarReader:
     meanings: tuple[tuple[str, ...], ...] = ()
     archived: bool = False
 
-    def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
+    def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef]:
         """Yields a reference to each image; its key is `<batch>/<number, from 00000>`.
 
-        References to binary records on disk point into the original file. Everything else is
-        unpacked first, to one file per batch, named after it.
+        Batches are unpacked first, to one file each, named after it.
 
         Args:
           uri: the file.
@@ -277,17 +235,15 @@ class CifarReader:
         Raises:
           ContainerError: the file is broken or cannot be unpacked.
         """
-        missing = dict.fromkeys(self.fmt.splits if self.archived else [_batch_name(uri)])
+        missing = dict.fromkeys(self.fmt.splits if self.archived else [posixpath.basename(uri)])
         place = uri
         try:
-            with files.open_input(uri) as file, archive_errors(uri):
-                batches = members(file) if self.archived else [(posixpath.basename(uri), file)]
-                for name, content in batches:
-                    batch = _batch_name(name)
+            with opened(uri, self.archived) as batches:
+                for batch, content in batches:
                     if batch in missing:
                         del missing[batch]
-                        place = f"{uri}: {name}" if self.archived else uri
-                        yield from self._read_batch(content, name, uri, unpack_to)
+                        place = f"{uri}: {batch}" if self.archived else uri
+                        yield from self._read_batch(content, batch, uri, unpack_to)
                     elif batch in self.fmt.splits:
                         raise ContainerError(f"{uri} contains {batch} twice, expected it once")
             if missing:
@@ -299,40 +255,35 @@ class CifarReader:
             raise ContainerError(f"{uri} {fault}") from error
 
     def _read_batch(
-        self, file: IO[bytes], name: str, uri: str, unpack_to: str
-    ) -> Iterator[SampleRef | DeadLetter]:
-        binary = name.endswith(_BINARY)
-        in_place = binary and not self.archived and (not is_remote(uri) or is_remote(unpack_to))
-        pixels = uri if in_place else files.join(unpack_to, name)
-        read = read_records if binary else read_pickled
-        offset = len(self.fmt.fields) if binary else 0
-        unpacks = unpack_to and not in_place
-        with files.open_output(pixels) if unpacks else nullcontext(NoSink()) as sink:
-            all_labels, filenames = read(file, self.fmt, sink.write)
-        batch, version, size = _batch_name(name), files.version_of(uri), PIXELS.size
-        split = self.fmt.splits[batch]
-        for i, labels in enumerate(zip(*all_labels, strict=True)):
-            key, place = f"{batch}/{i:05d}", offset + i * (offset + size)
-            try:
-                values = self._values(labels, key if filenames is None else filenames[i])
-            except CifarError as error:
-                reason = Reason.BAD_LABEL_VALUE
-                yield image_dead_letter(Stage.LABELS, key, uri, reason, str(error), file=uri)
-            else:
-                yield SampleRef(key, pixels, size, split, values, place, uri, version)
+        self, file: IO[bytes], batch: str, uri: str, unpack_to: str
+    ) -> Iterator[SampleRef]:
+        pixels = files.join(unpack_to, batch)
+        with files.open_output(pixels) if unpack_to else nullcontext(NoSink()) as sink:
+            all_labels, filenames = read_pickled(file, self.fmt, sink.write)
+        for (field, count), labels in zip(self.fmt.fields.items(), all_labels, strict=True):
+            for label in labels:
+                if type(label) is not int or not 0 <= label < count:
+                    fault = f"{field} {excerpt(label)}, expected an integer from 0 to {count - 1}"
+                    raise CifarError(f"{fault}; download it again")
+        version, size, split = files.version_of(uri), PIXELS.size, self.fmt.splits[batch]
+        keys = [f"{batch}/{i:05d}" for i in range(len(all_labels[0]))]
+        rows = zip(keys, filenames or keys, *all_labels, strict=True)
+        for i, (key, filename, *labels) in enumerate(rows):
+            meanings = zip(labels, self.meanings, strict=True)
+            *further, text = [value for n, texts in meanings for value in (n, texts[n])]
+            values = text, filename, *further[:-1]
+            yield SampleRef(key, pixels, size, split, values, i * size, uri, version)
 
-    def _values(self, labels: Sequence[object], filename: object) -> tuple[LabelValue, ...]:
-        """Returns the values of the columns. Raises CifarError."""
-        values: list[LabelValue] = []
-        for field, meanings, label in zip(self.fmt.fields, self.meanings, labels, strict=True):
-            most = self.fmt.fields[field] - 1
-            if type(label) is not int or not 0 <= label <= most:
-                raise CifarError(f"{field} {excerpt(label)}, expected an integer from 0 to {most}")
-            values += label, meanings[label]
-        name = _as_text(filename)
-        if name is None:
-            raise CifarError(f"file name {excerpt(filename)}, expected text in UTF-8")
-        return values[-1], name, *values[:-2]
+
+@contextmanager
+def opened(uri: str, archived: bool) -> Iterator[Iterable[tuple[str, IO[bytes]]]]:
+    """Opens a file: (name, content) of itself, or of each file in an archive. Raises ContainerError for a broken one."""
+    with files.open_input(uri) as file:
+        try:
+            yield members(file) if archived else [(posixpath.basename(uri), file)]
+        except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, RecursionError) as error:
+            fault = f"is not a .tar.gz, or is damaged or cut short ({error})"
+            raise ContainerError(f"{uri} {fault}; download it again") from error
 
 
 def members(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
@@ -354,43 +305,8 @@ def members(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
             pass
 
 
-@contextmanager
-def archive_errors(uri: str) -> Iterator[None]:
-    """Turns errors of a block into the error that the archive is broken."""
-    try:
-        yield
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, RecursionError) as error:
-        raise ContainerError(
-            f"{uri} is not a .tar.gz, or is damaged or cut short ({error}); download it again"
-        ) from error
-
-
-def read_records(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) -> Batch:
-    """Reads the labels of a file of the binary version.
-
-    Args:
-      file: open at its beginning.
-      fmt: its data set.
-      copy_to: takes the whole file, piece by piece.
-
-    Raises:
-      CifarError: the file is empty or ends within a record.
-    """
-    record, size = len(fmt.fields) + PIXELS.size, 0
-    labels = tuple(bytearray() for _ in fmt.fields)
-    while chunk := file.read(_CHUNK_BYTES):
-        for index, values in enumerate(labels):
-            values += chunk[(index - size) % record :: record]
-        size += len(chunk)
-        copy_to(chunk)
-    if size % record or not size:
-        problem = f"{size} bytes, expected records of {record} bytes: it is cut short, or no file"
-        raise CifarError(f"{problem} of {fmt.title}'s binary version; download it again")
-    return labels, None
-
-
 def read_pickled(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) -> Batch:
-    """Reads a whole file of the Python version: 30 MB for CIFAR-10, 155 MB for CIFAR-100.
+    """Reads a whole batch: 30 MB for CIFAR-10, 155 MB for CIFAR-100.
 
     Args:
       file: open at its beginning.
@@ -401,18 +317,22 @@ def read_pickled(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) 
       CifarError: the file is not a pickle, uses a forbidden name, or contains other content.
     """
     content = unpickle(file)
-    array = content.get("data")
-    pixels = array.data if isinstance(array, _Array) and array.type == "u1" else None
-    pixels = bytes(pixels) if isinstance(pixels, bytes | bytearray) else b""
-    images, rest = divmod(len(pixels), PIXELS.size)
-    if not images or rest or getattr(array, "shape", None) != (images, PIXELS.size):
+    match getattr(array := content.get("data"), "state", None):
+        case (_, shape, _Made(given=(b"u1" | "u1", *_)), False, bytes(pixels)) if pixels:
+            images = len(pixels) // PIXELS.size
+        case _:
+            shape, images, pixels = None, 0, b""
+    if shape != (images, PIXELS.size) or len(pixels) != images * PIXELS.size:
         expected = (
             f"a NumPy array of shape (images, {PIXELS.size}) and type u1, with all of its pixels"
         )
         raise CifarError(f"'data' is {excerpt(array)}, expected {expected}")
     labels = tuple(_list_of(images, content, f"{field}s") for field in fmt.fields)
     named = content.get("filenames") is not None
-    filenames = _list_of(images, content, "filenames") if named else None
+    texts = map(_as_text, _list_of(images, content, "filenames") if named else ())
+    filenames = [text for text in texts if text is not None]
+    if named and len(filenames) < images:
+        raise CifarError(f"{images - len(filenames)} of the file names is not a text in UTF-8")
     copy_to(pixels)
     return labels, filenames
 
@@ -427,57 +347,45 @@ def _list_of(length: int, content: Mapping[str | None, object], key: str) -> lis
 # --- pickles --------------------------------------------------------------------------------------
 
 
-class _DType:
-    """Stands for `numpy.dtype`."""
+class _Made:
+    """Stands for what a pickle makes with NumPy: an array, or its type.
 
-    def __init__(self, name: object = None, *_: object) -> None:
-        self.name = _as_text(name)
+    Attributes:
+      given: what it is made of; the name of a type comes first.
+      state: of an array: version, shape, type, whether it is in Fortran order, bytes.
+    """
+
+    state: object = None
+
+    def __init__(self, *given: object) -> None:
+        self.given = given
 
     def __setstate__(self, state: object) -> None:
-        """Ignores byte order and alignment, which do not matter for a type of one byte."""
-
-
-class _Array:
-    """Stands for `numpy.ndarray`, and for the function that makes an empty array to fill."""
-
-    shape: object = None
-    type: object = None
-    data: object = None
-
-    def __init__(self, *_: object) -> None:
-        """Ignores the description of the empty array."""
-
-    def __setstate__(self, state: Any) -> None:
-        """Fills it from (version, shape, type, in Fortran order, bytes)."""
-        _, self.shape, dtype, is_fortran, self.data = state
-        name = dtype.name if isinstance(dtype, _DType) else None
-        self.type = f"{name} in Fortran order" if is_fortran else name
+        self.state = state
 
     def __repr__(self) -> str:
-        return f"a NumPy array of shape {excerpt(self.shape)} and type {excerpt(self.type)}"
+        return "a NumPy array"
 
 
 class _Unpickler(pickle.Unpickler):
-    """Finds stand-ins for what pickled NumPy arrays use, and nothing else: a pickle can call all that it names.
+    """Finds a stand-in for what pickled NumPy arrays use, and nothing else: a pickle can call all that it names.
 
     NumPy's own functions trust a pickle: a forged dtype turns an array of bytes into one of pointers, and reading
-    it crashes the process. Each stand-in has a `__setstate__`, so that the opcode BUILD calls that, and cannot set
+    it crashes the process. The stand-in has a `__setstate__`, so that the opcode BUILD calls that, and cannot set
     attributes of the class for the next pickle to find.
     """
 
-    admitted: Mapping[str, type] = {
-        "numpy.dtype": _DType,
-        "numpy.ndarray": _Array,
-        "numpy.core.multiarray._reconstruct": _Array,
-        "numpy._core.multiarray._reconstruct": _Array,  # since NumPy 2
-    }
+    admitted = (
+        *("numpy.dtype", "numpy.ndarray", "numpy.core.multiarray._reconstruct"),
+        "numpy._core.multiarray._reconstruct",  # since NumPy 2
+    )
 
     def find_class(self, module_name: str, global_name: str) -> type:
         name = f"{module_name}.{global_name}"
         if name not in self.admitted:
             risk = "a pickle can run anything by such a name, and CIFAR's needs only NumPy's arrays"
             raise CifarError(f"refuses {name}: {risk}; use the file as downloaded")
-        return self.admitted[name]
+        return _Made
 
 
 def unpickle(file: IO[bytes]) -> dict[str | None, object]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from beam_pipeline.core import errors, text
 from beam_pipeline.core.labels import classes, schema
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import FOLDER, named_split
-from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.layouts import coco_tasks, entries, tree
 from beam_pipeline.layouts.coco_file import CocoReader, Description, describe
@@ -98,10 +97,8 @@ class Coco:
         _check_options(options, kind)
         source = _source(self.name, options, _task(options, kind, described), described)
         if kind is Classes:
-            numbering, notes = _number_classes(options, source.numbering.known)
-            source = replace(source, numbering=numbering, notes=notes)
-        asked = () if options.list_column else tuple(_several_questions(described))
-        return replace(source, questions=asked)
+            source = replace(source, numbering=_numbering(options, source.numbering.known))
+        return source
 
 
 class CocoPanoptic:
@@ -179,9 +176,7 @@ def _common_task(described: Mapping[str, Description]) -> type[coco_tasks.Task]:
     if len(tasks) == 1 and coco_tasks.Panoptic not in tasks:
         return next(iter(tasks))
     content = " and ".join(f"{uri} contains {task.title}" for task, uri in tasks.items())
-    remedy = "--layout coco_panoptic reads it"
-    if len(tasks) > 1:
-        remedy = "name files of one kind with --labels, and convert the others on their own"
+    remedy = "name files of one kind with --labels; --layout coco_panoptic reads a segmentation"
     raise errors.UsageError(f"{content}; {remedy}")
 
 
@@ -192,12 +187,9 @@ def _check_options(options: SourceOptions, task: type[coco_tasks.Task]) -> None:
             raise errors.UsageError(
                 f"--{name} means nothing for the layout coco with {task.title}; leave it out"
             )
-    for name in options.list_column:
-        if name != CLASS:
-            raise errors.UsageError(
-                f"--list_column {name}: the layout coco has one column that may be a list, {CLASS}; "
-                f"expected --list_column {CLASS}=,"
-            )
+    if options.list_column.keys() - {CLASS}:
+        expected = f"--list_column {CLASS}=, for the one column that may be a list"
+        raise errors.UsageError(f"--list_column: the layout coco expects {expected}")
 
 
 def _task(
@@ -217,11 +209,10 @@ def _task(
     if _KEYPOINT_FEATURES in options.object_features:
         keypoints, *further = {p for file in described.values() for p in file.keypoints} or {()}
         if further or not keypoints:
-            problem = f"key points in no category; name {_KEYPOINTS}*{_JSON} with --labels"
-            if further:
-                problem = "categories with different key points; convert those with the same ones on their own"
             raise errors.UsageError(
-                f"--object_features {_KEYPOINT_FEATURES}: {text.some(list(described))} have {problem}"
+                f"--object_features {_KEYPOINT_FEATURES}: {text.some(list(described))} have categories with "
+                f"{'different' if further else 'no'} key points; name a file of the same ones, such as {_KEYPOINTS}*{_JSON}, "
+                "with --labels"
             )
     if all(_LVIS.search(posixpath.basename(uri)) for uri in described):
         fields = (*LVIS_COLUMNS, *fields)
@@ -247,34 +238,26 @@ def _image_fields(
       UsageError: the first images of no file have such a field, or another column has its name.
     """
     group = "" if options.split_by in {FOLDER, *names} else options.split_by
-    options_of = dict.fromkeys(options.columns, "--columns")
-    if group:
-        options_of[group] = "--split_by"
-    fields = dict.fromkeys(name for file in described.values() for name in file.fields)
-    free = [name for name in fields if name not in names]
-    for name, option in options_of.items():
+    option_of = dict.fromkeys(options.columns, "--columns")
+    option_of |= {group: "--split_by"} if group else {}
+    free = {name for file in described.values() for name in file.fields} - {*names}
+    for name, option in option_of.items():
         if name not in free:
             raise errors.UsageError(
                 f"{option} {name}: expected a field of the images in {text.some(list(described))} that the layout coco "
-                f"has no column for, one of {', '.join(free) or 'none'}"
+                f"has no column for, one of {', '.join(sorted(free)) or 'none'}"
             )
     written = tuple(
         schema.further_column(name, schema.KIND_NAMES[kind])
         for name, kind in options.columns.items()
         if kind != schema.SKIP_KIND
     )
-    grouped = not group or group in {column.name for column in written}
-    return written if grouped else (*written, schema.group_column(group))
+    is_written = group in {"", *(column.name for column in written)}
+    return written if is_written else (*written, schema.group_column(group))
 
 
-def _number_classes(
-    options: SourceOptions, categories: classes.Classes
-) -> tuple[classes.ClassNumbering, tuple[str, ...]]:
-    """Numbers classes of images from 0 in the order of their categories' ids.
-
-    Another first id or order may be asked for, and so may the ids of the categories.
-
-    Returns: the numbering, and a note if classes have other ids than their categories.
+def _numbering(options: SourceOptions, categories: classes.Classes) -> classes.ClassNumbering:
+    """Numbers classes of images from 0 in the order of their categories' ids, or as options ask for.
 
     Raises:
       UsageError: a negative id is to be kept, or options contradict each other.
@@ -287,30 +270,11 @@ def _number_classes(
                 f"--class_ids keep: category {name!r} has the id {lowest}, "
                 "and losses and metrics count ids from 0; leave it out"
             )
-        return classes.ClassNumbering(known=categories), ()
-    ids = dict(categories)
-    known = numbering.number(ids)
+        return classes.ClassNumbering(known=categories)
+    known = numbering.number(dict(categories))
     if options.label_order == classes.AUTO_ORDER:
-        known = tuple((name, number) for number, name in enumerate(ids, numbering.base))
-    changed = [f"{ids[name]} -> {i}" for name, i in known if ids[name] != i]
-    note = (
-        f"class ids are not the ids of the categories: {text.some(changed)}; --class_ids keep writes "
-        "those of the categories"
-    )
-    return classes.ClassNumbering(known=known), (note,) if changed else ()
-
-
-def _several_questions(described: Mapping[str, Description]) -> Iterator[Question]:
-    """A question for each file with images of several categories, where one is expected."""
-    for uri, file in described.items():
-        for image_id, ids in file.several[:1]:
-            reason = (
-                f"of the first {text.counted(file.images, 'image')} with annotations in {uri}, {len(file.several)} "
-                f"have several categories, such as {image_id!r} with "
-                f"{text.quoted([str(file.names.get(i, i)) for i in ids])}."
-            )
-            advice = "--yes leaves these images out. To write lists of classes:"
-            yield Question("several_categories", reason, advice, {"list_column": {CLASS: ","}})
+        known = tuple((name, i) for i, (name, _) in enumerate(categories, numbering.base))
+    return classes.ClassNumbering(known=known)
 
 
 # --- where the files are -------------------------------------------------------------------------

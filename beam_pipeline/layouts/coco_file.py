@@ -28,10 +28,7 @@ from beam_pipeline.core.text import counted, excerpt, is_utf8
 from beam_pipeline.layouts import coco_tasks
 from beam_pipeline.layouts.coco_tasks import ANNOTATIONS, CATEGORIES, IMAGES, is_int64, is_text
 from beam_pipeline.layouts.entries import size_of, unbroken
-from beam_pipeline.layouts.label_files import BadLabelError
-
-SURVEYED = 100_000
-"""Annotations to look at, so that memory and time stay small for a file of millions."""
+from beam_pipeline.layouts.label_files import BadLabelError, common_categories
 
 _EXPECTED = (
     "expected COCO's instances: an object with images, annotations with a bbox, and categories"
@@ -39,7 +36,9 @@ _EXPECTED = (
 _SHORT = 64  # bytes; what is shorter is often the same for many images
 _MARSHAL = 2  # the last version without references to objects before, so that equal is equal
 _FIRST_IMAGES = 1000
-_OF_OBJECTS = ("bbox", "bbox_relative", "segmentation", "keypoints", "segments_info", "caption")
+_OF_OBJECTS = frozenset(
+    {"bbox", "bbox_relative", "segmentation", "keypoints", "segments_info", "caption"}
+)
 """Keys of annotations that describe something else than the class of an image."""
 
 
@@ -68,8 +67,7 @@ class _Content:
 
     Attributes:
       images: in the file's order.
-      nameless: ids of further images, which are dead letters.
-      problems: image id -> a fault of its entry.
+      problems: image id -> a fault of its entry, also of one without a name, which is a dead letter.
       faults: image id -> the fault of its first bad annotation.
       packed: image id -> what `parse` returned of its annotations, one after the other.
       dead_letters: entries that name no image, in this list or in another one.
@@ -77,7 +75,6 @@ class _Content:
 
     def __init__(self, task: coco_tasks.Task, uri: str) -> None:
         self.images: list[_Image] = []
-        self.nameless: set[coco_tasks.Id] = set()
         self.problems: dict[coco_tasks.Id, str] = {}
         self.faults: dict[coco_tasks.Id, str] = {}
         self.packed: dict[coco_tasks.Id, bytes] = {}
@@ -87,7 +84,6 @@ class _Content:
     def add_images(self, entries: Iterator[Any]) -> None:
         """Reads the list of images. LVIS names an image by its URL at COCO's site."""
         names: dict[coco_tasks.Id, str] = {}
-        ids: dict[str, coco_tasks.Id] = {}
         sizes: dict[Size | None, Size | None] = {}  # one of equal ones, as most are
         for number, entry in enumerate(entries, 1):
             fields = entry if isinstance(entry, dict) else {}
@@ -101,16 +97,13 @@ class _Content:
             if not is_text(name):
                 problem = f"has the file_name {excerpt(name)}, expected a text"
                 self._reject(f"image_id {i!r}", problem)
-                self.nameless.add(i)
+                self.problems[i] = problem
                 continue
             values: coco_tasks.Values = ()
             try:
                 values = field_values(fields, self._task.fields)
             except BadLabelError as error:
                 self.problems[i] = str(error)
-            if ids.setdefault(name, i) != i:
-                problem = f"several images have this file_name, of ids {ids[name]!r}, {i!r}"
-                self.problems[i] = self.problems[ids[name]] = problem
             if (first := names.setdefault(i, name)) != name:
                 self.problems[i] = f"image id {i!r} is that of several images: {first!r}, {name!r}"
             size = size_of(fields.get("width"), fields.get("height"))
@@ -155,7 +148,7 @@ class _Content:
 
     def without_image(self) -> Iterator[DeadLetter]:
         """Yields the dead letters of annotations whose image is not in the list."""
-        known = self.nameless.union(image.id for image in self.images)
+        known = self.problems.keys() | {image.id for image in self.images}
         for image_id in dict.fromkeys([*self.packed, *self.faults]):
             if image_id not in known:
                 number = counted(len(self.annotations_of(image_id)), "annotation")
@@ -244,26 +237,20 @@ def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
     """Parses the names of categories by their ids.
 
     Raises:
-      LabelTableError: an id or a name is invalid or occurs twice.
+      LabelTableError: an id or a name is invalid, or two categories share one.
     """
-    names: dict[int, str] = {}
-    ids: dict[str, int] = {}
+    named: dict[str, dict[int, str]] = {}
     for number, entry in enumerate(entries, 1):
         fields = entry if isinstance(entry, dict) else {}
         i, name = fields.get("id"), fields.get("name")
         if not is_int64(i) or not is_text(name):
+            problem = f"category number {number} is {excerpt(entry)}"
             expected = "expected an object with an integer id and a name"
-            raise LabelTableError(
-                f"{uri}: category number {number} is {excerpt(entry)}; {expected}"
-            )
-        if i in names or name in ids:
-            both = f"{(i, names[i]) if i in names else (ids[name], name)} and {(i, name)}"
-            remedy = "have the same id or name; rename or renumber one of them"
-            raise LabelTableError(f"{uri}: the categories {both} {remedy}")
-        names[i], ids[name] = name, i
-    if not names:
+            raise LabelTableError(f"{uri}: {problem}; {expected}")
+        named[f"category number {number} of {uri}"] = {i: name}
+    if not named:
         raise LabelTableError(f"{uri} has an empty list of {CATEGORIES}, so no object has a class")
-    return names
+    return common_categories(named)
 
 
 def field_values(entry: Mapping[str, Any], fields: Sequence[Column]) -> coco_tasks.Values:
@@ -298,8 +285,6 @@ class Description(NamedTuple):
     Attributes:
       task: what its first annotations are about.
       text_ids: True if the id of the first one is a text, which LILA uses.
-      images: the number of images that they name, if they give the classes of images.
-      several: (id, categories) of those with several categories.
       names: category id -> name; none for captions.
       keypoints: names of the key points of objects, of each category that has other ones.
       fields: names of the fields of the first images.
@@ -307,8 +292,6 @@ class Description(NamedTuple):
 
     task: type[coco_tasks.Task] = coco_tasks.Instances
     text_ids: bool = False
-    images: int = 0
-    several: Sequence[tuple[Any, Sequence[int]]] = ()
     names: Mapping[int, str] = MappingProxyType({})
     keypoints: frozenset[tuple[str, ...]] = frozenset()
     fields: tuple[str, ...] = ()
@@ -364,16 +347,10 @@ def survey_annotations(annotations: Iterator[Any]) -> Description:
         if "segments_info" in first:
             return Description(coco_tasks.Panoptic)
     objects = Description(text_ids=isinstance(first, dict) and is_text(first.get("id")))
-    categories: dict[Any, set[Any]] = {}
-    for annotation in islice(chain((first,), annotations), SURVEYED):
-        if not isinstance(annotation, dict):
-            continue
-        if any(key in annotation for key in _OF_OBJECTS):
-            return objects
-        image_id, category = annotation.get("image_id"), annotation.get("category_id")
-        if isinstance(image_id, str | int) and isinstance(category, int):
-            categories.setdefault(image_id, set()).add(category)
-    if not categories or any(isinstance(entry, dict) and "bbox" in entry for entry in annotations):
-        return objects
-    several = tuple((i, sorted(ids)) for i, ids in categories.items() if len(ids) > 1)
-    return Description(coco_tasks.Classes, objects.text_ids, len(categories), several)
+    of_classes = False
+    for annotation in chain((first,), annotations):
+        if isinstance(annotation, dict):
+            if not _OF_OBJECTS.isdisjoint(annotation):
+                return objects
+            of_classes = of_classes or isinstance(annotation.get("category_id"), int)
+    return objects._replace(task=coco_tasks.Classes) if of_classes else objects

@@ -31,9 +31,6 @@ MOST_PIXELS = 1 << 28
 
 _FIRST_BYTES, _PIECE = 64, 1 << 16
 _RUNS = re.compile(rb"\x00+|\x01+")
-BITS = bytes([0, *[1] * 255])
-"""Translates bytes to 0 and 1."""
-
 _CIRCLE_POINTS = 64  # of an outline; for a circle of 1,000 pixels it is off by half a pixel
 _URL = re.compile(r"https?://[^/?#]*(/[^?#]+)", re.IGNORECASE)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -95,7 +92,7 @@ class Labelled(NamedTuple):
 
     Attributes:
       objects: the objects.
-      left_out: the kind of each object without a box, such as `brush mask`.
+      left_out: the kind of each object without a box, such as `key point`.
       fields: values of the whole image, such as its classes, by name.
       size: width and height of the image that was labelled.
       split: its split; empty if the entry gives none.
@@ -418,18 +415,18 @@ def png_bitmap(text: Any, corner: Sequence[float], *, compressed: bool = False) 
       corner: x and y of its upper left corner in the image.
       compressed: True if zlib has compressed it.
     """
-    from PIL import Image  # few jobs have masks
+    import numpy as np  # few jobs have masks
+    from PIL import Image
 
     try:
         data = base64.b64decode(text, validate=True)
         data = zlib.decompressobj().decompress(data, MOST_PIXELS) if compressed else data
         with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
-            band = image.getchannel("A") if "A" in image.getbands() else image
-            if band.mode not in ("1", "L", "P"):
-                raise ValueError(f"{band.mode} is not one channel of 1 or 8 bits")
-            band = band.convert("L") if band.mode == "1" else band
-            pixels = band.tobytes().translate(BITS)
-            return Bitmap(int(corner[0]), int(corner[1]), *band.size, pixels)
+            band = np.asarray(image.getchannel("A") if "A" in image.getbands() else image)
+        if band.ndim != 2:
+            raise ValueError(f"{image.mode} is not one channel")
+        height, width = band.shape
+        return Bitmap(int(corner[0]), int(corner[1]), width, height, (band != 0).tobytes())
     except (
         *(TypeError, ValueError, OSError, SyntaxError, zlib.error),
         *(Image.DecompressionBombError, Image.DecompressionBombWarning),
@@ -443,19 +440,6 @@ def common_part(a: Corners, b: Corners) -> float:
     common = math.prod(max(side, 0) for side in sides)
     covered = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (a, b)) - common
     return common / covered if covered > 0 else float(a == b)
-
-
-class DisagreementError(BadLabelError):
-    """Several statements about an image differ.
-
-    Attributes:
-      people: who, if one of them can be chosen.
-      first: what the first of them states.
-    """
-
-    def __init__(self, message: str, people: Sequence[str], first: Labelled) -> None:
-        super().__init__(message)
-        self.people, self.first = people, first
 
 
 def agreed(
@@ -487,8 +471,6 @@ def agreed(
         return Labelled(unlabelled=f"labelled by {named or 'nobody named'} only")
     if any(content(opinion) != content(opinions[0]) for opinion in opinions[1:]):
         may_choose = len(people) > 1 and not annotator
-        by = " by different people" if may_choose else ""
         choice = f", or name a person with --annotator: {named}" if may_choose else ""
-        message = f"{len(opinions)} {noun}{by} that differ; keep one of them{choice}"
-        raise DisagreementError(message, sorted(people) if may_choose else (), opinions[0])
+        raise BadLabelError(f"{len(opinions)} {noun} that differ; keep one of them{choice}")
     return opinions[0]

@@ -7,7 +7,6 @@ import io
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels import table_rows
@@ -17,7 +16,7 @@ from beam_pipeline.layouts.label_files import common_categories
 from beam_pipeline.storage import files
 
 _HEAD_BYTES = 4 << 20  # 4 MiB of each label file, to infer column types
-_HEAD_ROWS = 20_000  # or this many rows of a Parquet file
+_HEAD_ROWS = 20_000  # or this many rows of a Parquet file, and the rest of their batch
 _FIRST_LINE_BYTES = 64 << 10
 PARQUET_ENDING = ".parquet"
 _MAX_CELL_CHARACTERS = 16 << 20  # csv's limit is 128 Ki; a mask or an embedding may be longer
@@ -62,20 +61,23 @@ def _read(uri: str, size: int) -> table_rows.TableHead:
                 f"{uri} contains the images themselves, in its column {column!r}, not only labels; "
                 f"convert it with --images {uri}, without --labels"
             )
-        rows, faults = list[Mapping[str, Any]](), list[tuple[int, str]]()
+        if columns.unused:
+            raise LabelTableError(
+                f"{uri}: the column {columns.unused[0]!r} contains bytes; write the table without it, or with texts"
+            )
         file.seek(0)
         table = table_rows.LabelTable(uri, table_rows.Format.PARQUET)
+        chunks: list[table_rows.TableRows] = []
         for chunk in table_rows.read_chunks(file, table):
-            faults += chunk.faults
-            rows += chunk.fields()
-            if len(rows) + len(faults) >= _HEAD_ROWS:
+            chunks.append(chunk)
+            if sum(map(len, chunks)) >= _HEAD_ROWS:
                 break
-    if not rows:
-        problem = "the file is without rows; expected a row for each image or object"
-        if faults:
-            problem = f"no row can be used; row {faults[0][0]} has {faults[0][1]}"
-        raise LabelTableError(f"{uri}: {problem}")
-    return table_rows.TableHead(uri, b"", columns.rows <= _HEAD_ROWS, tuple(rows[:_HEAD_ROWS]))
+        rows = table_rows.TableRows.together(chunks)
+    if not len(rows):
+        raise LabelTableError(
+            f"{uri}: the file is without rows; expected a row for each image or object"
+        )
+    return table_rows.TableHead(uri, b"", len(rows) == columns.rows, rows)
 
 
 def without_class_names(

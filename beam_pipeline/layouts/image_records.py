@@ -24,11 +24,16 @@ from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.references import LabelRow, LabelValue
+from beam_pipeline.core.references import LabelRow, LabelValue, Size
 from beam_pipeline.core.text import counted, enumerated, excerpt, is_utf8, quoted, some
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import label_files, layout, paths, tree
-from beam_pipeline.layouts.entries import Bitmap, DisagreementError, Labelled, json_entries
+from beam_pipeline.layouts.entries import (
+    Bitmap,
+    Labelled,
+    LabelledObject,
+    json_entries,
+)
 from beam_pipeline.layouts.label_files import BadLabelError, LabelFileReader, Place, typed_path
 from beam_pipeline.layouts.named_files import LocalCopy, find_copies
 from beam_pipeline.storage import files
@@ -36,7 +41,6 @@ from beam_pipeline.storage import files
 _LOOKED_AT = 10_000  # entries of a file, before the job starts
 _FEW_FILES = 20  # in a folder; of more, which may be a file for each image, none is read
 _EXAMPLES = 5
-_FEW = 0.01  # of the images
 _FIRST_DETECTION_ID = 1  # 0 is the background's
 _MASKS = schema.OBJECT_FEATURES[0]
 
@@ -97,17 +101,13 @@ class RecordColumns:
         labels = tuple([shape.label for shape in objects])
         if not self.masks:
             return boxes, labels, *attributes, *fields
-        masks = tuple(_shape(labelled, index) for index in range(len(objects)))
+        masks = tuple(_shape(shape, labelled.size) for shape in objects)
         return boxes, labels, masks, *attributes, *fields
 
 
-def _shape(labelled: Labelled, index: int) -> str:
-    shape = labelled.objects[index]
+def _shape(shape: LabelledObject, size: Size | None) -> str:
     if isinstance(shape.outline, Bitmap):
-        try:
-            return json.dumps(shape.outline.run_lengths(labelled.size))
-        except BadLabelError as error:
-            raise BadLabelError(f"object {index + 1} ({shape.label!r}): {error}") from error
+        return json.dumps(shape.outline.run_lengths(size))
     xmin, ymin, xmax, ymax = shape.box
     return json.dumps([[*(shape.outline or (xmin, ymin, xmax, ymin, xmax, ymax, xmin, ymax))]])
 
@@ -139,31 +139,34 @@ def _field(labelled: Labelled, column: Column) -> LabelValue:
 
 
 @dataclass(frozen=True)
-class RecordReader:
-    """Reads the files of a layout, entry by entry.
+class RecordReader(label_files.LabelFormat):
+    """Reads the files of a layout, entry by entry; or, as a format, files with one entry each.
 
     Attributes:
       format: the layout.
-      columns: what entries become.
+      row: what entries become.
       splits: URI of a file -> the split of its images, unless an entry gives it.
       copies: maps the names of images to those on this machine.
     """
 
     format: RecordLayout
-    columns: RecordColumns
+    row: RecordColumns
     splits: Mapping[str, str] = field(default_factory=dict)
     copies: LocalCopy = LocalCopy()  # noqa: RUF009, it is frozen
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.row.columns
 
     def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
         """Yields a row for each image that somebody has labelled."""
         return self.copies.rename(self._rows(file, uri))
 
     def _rows(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
-        form, columns, of_file = self.format, self.columns, self.splits.get(uri, "")
-        nothing: tuple[LabelValue, ...] = tuple(() if c.repeated else None for c in columns.columns)
-        for number, (line, entry) in enumerate(form.entries(file, uri), 1):
+        of_file, nothing = self.splits.get(uri, ""), self.nothing
+        for number, (line, entry) in enumerate(self.format.entries(file, uri), 1):
             try:
-                name = form.image_name(entry)
+                name = self.format.image_name(entry)
             except BadLabelError as error:
                 key = f"entry {number}"
                 problem = f"{key} names no image: {error}"
@@ -171,14 +174,25 @@ class RecordReader:
                 continue
             labelled, values, problem = Labelled(), nothing, ""
             try:
-                labelled = form.labelled(entry)
-                if columns.is_unlabelled(labelled):
+                labelled = self.format.labelled(entry)
+                if self.row.is_unlabelled(labelled):
                     continue
-                values = columns.values(labelled, line)
+                values = self.row.values(labelled, line)
             except BadLabelError as error:
                 problem = str(error)
             split = labelled.split or of_file
             yield LabelRow(name, values, split, uri, line, problem, labelled.size)
+
+    def parse(self, data: bytes, uri: str) -> label_files.ImageLabels | None:
+        try:
+            entry = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            problem = f"not JSON, as {self.format.title} is: {reason_of(error)}"
+            raise BadLabelError(problem, getattr(error, "lineno", 0)) from error
+        labelled = self.format.labelled(entry)
+        if self.row.is_unlabelled(labelled):
+            return None
+        return label_files.ImageLabels(self.row.values(labelled, 0), labelled.size, labelled.split)
 
 
 # --- layouts -------------------------------------------------------------------------------------
@@ -191,6 +205,7 @@ class RecordLayout:
     Attributes:
       name: as of `Layout`.
       title: names the files in messages, such as `Label Studio's JSON`.
+      expected: their content, in messages.
       head: matches the beginning of a file, from its first character that is not white space.
       extensions: of its files, in lower case.
       pixels: True if coordinates are in pixels, False if in fractions of the image.
@@ -201,6 +216,7 @@ class RecordLayout:
 
     name: ClassVar[str]
     title: ClassVar[str]
+    expected: ClassVar[str] = "images with labels"
     head: ClassVar[re.Pattern[bytes]]
     extensions: ClassVar[tuple[str, ...]] = (".json",)
     pixels: ClassVar[bool] = True
@@ -292,7 +308,7 @@ class RecordLayout:
         """The source of some label files and images; raises as `open` does."""
         names = label_files.common_categories({uri: self.class_names(uri) for uri in uris})
         form = replace(self, classes=dict(sorted(names.items())), annotator=options.annotator)
-        survey = _Survey(form, uris)
+        survey = Survey(form, uris)
         columns = _columns(options, survey, form)
         copies = find_copies(survey.names, roots, uris) if any(survey.names) else LocalCopy()
         splits = {uri: label_files.split_of(uri) for uri in uris}
@@ -316,36 +332,31 @@ class RecordLayout:
 # --- what the files are about --------------------------------------------------------------------
 
 
-class _Survey:
+class Survey:
     """What the first entries of all files contain.
 
     Attributes:
+      uris: the files.
       names: the images that they name.
       problem: the first fault.
       objects, outlines: the number of objects, and of those with an outline.
       fields, attributes: names of the values of images and objects.
       left_out: kinds of objects without a box.
       states: kinds of images without labels.
-      disputed, people: the number of images on which people differ, and how many of them each labelled.
     """
 
     def __init__(self, form: RecordLayout, uris: Sequence[str]) -> None:
+        self.uris, self.problem = uris, ""
         self.names: list[str] = []
-        self.problem = ""
         self.objects = self.outlines = 0
         self.fields, self.attributes = Counter[str](), Counter[str]()
         self.left_out, self.states = Counter[str](), Counter[str]()
-        self.disputed, self.people = 0, Counter[str]()
         for uri in uris:
             with label_files.opened(uri) as file:
                 for _, entry in islice(form.entries(file, uri), _LOOKED_AT):
                     try:
                         self.names.append(form.image_name(entry))
                         self._add(form.labelled(entry))
-                    except DisagreementError as error:
-                        self.disputed += 1
-                        self.people.update(error.people)
-                        self._add(error.first)
                     except BadLabelError as error:  # reported by the job
                         self.problem = self.problem or f", and a fault: {error}"
 
@@ -376,28 +387,18 @@ class _Survey:
             yield f"not used: {names}; --columns {unused[0]}:str writes a feature"
 
     def questions(self, columns: RecordColumns) -> Iterator[Question]:
-        """Questions about people who differ, unless these are few images, and about objects that would be missing."""
-        looked_at = f"{counted(len(self.names), 'image')} looked at"
-        if self.disputed > _FEW * len(self.names):
-            people = [f"{name} ({number})" for name, number in self.people.most_common(_EXAMPLES)]
-            named = f": {', '.join(people)}" if people else ""
-            yield Question(
-                "annotators",
-                f"in {self.disputed} of {looked_at}, several labels differ, so these images would be left out{named}.",
-                "To read those of one person:" if people else "Keep one of them in the tool.",
-                {"annotator": self.people.most_common(1)[0][0]} if people else None,
-            )
+        """A question about objects that would be missing."""
         if self.left_out and not columns.label:
             kinds = [counted(number, kind) for kind, number in sorted(self.left_out.items())]
             yield Question(
                 "objects_left_out",
-                f"the {looked_at} have {enumerated(kinds, _EXAMPLES)}, which become no boxes, so these objects would be "
-                f"missing beside the {self.objects} that do.",
+                f"the {counted(len(self.names), 'image')} looked at have {enumerated(kinds, _EXAMPLES)}, which become no "
+                f"boxes, so these objects would be missing beside the {self.objects} that do.",
                 "Convert them to polygons in the tool, or accept that with --yes.",
             )
 
 
-def _columns(options: layout.SourceOptions, survey: _Survey, form: RecordLayout) -> RecordColumns:
+def _columns(options: layout.SourceOptions, survey: Survey, form: RecordLayout) -> RecordColumns:
     """The columns of entries. Raises UsageError for options that do not fit."""
     label, lists = options.label_column, options.list_column
     of_images, of_objects = survey.fields.keys(), survey.attributes.keys()
@@ -427,7 +428,9 @@ def _columns(options: layout.SourceOptions, survey: _Survey, form: RecordLayout)
     if not of_images:
         entries = counted(len(survey.names), "image")
         states = "".join(f", {number} {state}" for state, number in sorted(survey.states.items()))
-        raise UsageError(f"{form.title}: no label in the first {entries}{survey.problem}{states}")
+        reason = f"no label in the first {entries}{survey.problem}{states}"
+        where = f"{form.title} in {some(survey.uris)}"
+        raise UsageError(f"{where}: {reason}; expected {form.expected}")
     if not label and len(of_images) > 1:
         names = quoted(sorted(of_images))
         raise UsageError(f"which is the class of an image? Give --label_column, one of {names}")
@@ -445,30 +448,6 @@ _LABEL_FILES = "**/*.json"
 
 Places = tuple[tuple[ImageRoot, ...], tuple[ImageRoot, ...], tuple[Place, ...]]
 """The folders to list for images, those to list for label files, and which images these are for."""
-
-
-@dataclass(frozen=True)
-class FileRows(label_files.LabelFormat):
-    """The files of a layout, as rows with these columns."""
-
-    format: RecordLayout
-    row: RecordColumns
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return self.row.columns
-
-    def parse(self, data: bytes, uri: str) -> label_files.ImageLabels | None:
-        try:
-            entry = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            problem = f"not JSON, as {self.format.title} is: {reason_of(error)}"
-            raise BadLabelError(problem, getattr(error, "lineno", 0)) from error
-        labelled = self.format.labelled(entry)
-        if self.row.is_unlabelled(labelled):
-            return None
-        values = self.row.values(labelled, 0)
-        return label_files.ImageLabels(values, labelled.size, labelled.split)
 
 
 class ImageFileLayout(RecordLayout):
@@ -507,9 +486,9 @@ class ImageFileLayout(RecordLayout):
             below = (folder.of_kind(".json") for folder in tree.walk(pair.labels, _FOLDERS))
             first += islice((uri for uris in below for uri in uris), most)
         source = self.source(options, first, images)
-        reader: Any = getattr(source.labels, "reader", None)
-        by_file = LabelFileReader(FileRows(reader.format, reader.columns), pairs)
-        return replace(source, labels=layout.FileLabels(by_file, folders=labels))
+        labels_of: Any = source.labels
+        reader = LabelFileReader(labels_of.reader, pairs)
+        return replace(source, labels=layout.FileLabels(reader, folders=labels))
 
     def places(self, options: layout.SourceOptions) -> Places:
         """Finds images and label files. Raises UsageError."""

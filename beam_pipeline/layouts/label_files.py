@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import os
 import posixpath
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -32,15 +31,11 @@ from beam_pipeline.storage import files, listing
 UNLISTED = "unlisted"
 """The split of images that are in none of the lists, if there are lists."""
 
-UNLISTED_NOTE = f"go to a split {UNLISTED!r} unless --splits is given"
-
 _ALL_OF_TRAINING = "trainval"
 _LOOKED_INTO = (*SPLIT_NAMES, "xmls")  # folders of label files, besides the one given
 _LOOKED_AT, _HEAD_BYTES = 10, 4096  # label files to search for one that is not empty
 _Id = TypeVar("_Id", int, str)
 _Row = TypeVar("_Row")
-Locate = Callable[[str], str]
-"""Gives the folder that a typed path means."""
 
 
 class BadLabelError(ValueError):
@@ -238,47 +233,29 @@ def files_pattern(suffix: str) -> str:
     return "**/*." + "".join(f"[{letter}{letter.upper()}]" for letter in suffix[1:])
 
 
-def label_folders(
-    paths: Sequence[str], pattern: str, kind: str, locate: Locate = files.canonical
-) -> tuple[ImageRoot, ...]:
+def label_folders(paths: Sequence[str], pattern: str, kind: str) -> tuple[ImageRoot, ...]:
     """Returns the folders of label files in --labels, sorted, without repetitions.
 
     Args:
       paths: as typed.
       pattern: a glob of the label files in a folder.
       kind: a description of these files, for messages.
-      locate: gives the folder that a typed path means.
 
     Raises:
       UsageError: a folder does not exist, is a file, or contains no label files.
     """
     folders: dict[str, ImageRoot] = {}
     for path in paths:
-        folder = ImageRoot(locate(path), (pattern,))
+        folder = ImageRoot(files.canonical(path), (pattern,))
         folders[folder.uri] = folder
-        if is_remote(folder.uri):
-            continue
-        if not os.path.isdir(folder.uri):
-            problem = "is a file" if os.path.lexists(folder.uri) else "does not exist"
-            raise UsageError(f"--labels {path} {problem}; expected a folder of {kind}")
-        if not any(listed.images for listed in listing.list_local_root(folder, 1)):
-            raise UsageError(f"no {kind} in {folder.uri}; expected one for each image, of its name")
+        is_local = not is_remote(folder.uri)
+        if is_local and not (
+            os.path.isdir(folder.uri)
+            and any(listed.images for listed in listing.list_local_root(folder, 1))
+        ):
+            expected = f"expected a folder of {kind}, one for each image, of its name"
+            raise UsageError(f"--labels {path} contains no such files; {expected}")
     return tuple(folders[uri] for uri in sorted(folders))
-
-
-def reason_of_labels(
-    paths: Sequence[str], fits: Callable[[str], bool], kind: str, locate: Locate = files.canonical
-) -> str:
-    """Why a layout fits --labels: all of its paths are folders of a kind of label files; empty if they are not.
-
-    Args:
-      paths: as typed.
-      fits: decides about a folder.
-      kind: a description of the files.
-      locate: gives the folder that a typed path means.
-    """
-    uris = [*map(locate, paths)]
-    return f"{kind} in {', '.join(map(typed_path, uris, paths))}" if all(map(fits, uris)) else ""
 
 
 def typed_path(uri: str, typed: str) -> str:
@@ -302,24 +279,18 @@ class SplitLists(NamedTuple):
     splits: dict[str, str]
     names: dict[str, list[str]]
 
-    def notes(self, names: Sequence[str], kind: str) -> tuple[str, ...]:
-        """Notes on names in lists without a label file, and on label files in no list.
+    def notes(self, names: Sequence[str], kind: str) -> Iterator[str]:
+        """Notes on names in lists without a label file.
 
         Args:
           names: of all label files, without extension.
           kind: a description of these files.
         """
-        known, notes = set(names), []
+        known = set(names)
         for uri, listed in self.names.items():
             if without := [name for name in listed if name not in known]:
                 of = f"{len(without)} of {len(listed)} names in {uri}, such as {without[0]!r},"
-                notes.append(f"{of} have none of the {kind}")
-        unlisted = sum(name not in self.splits for name in names) if self.splits else 0
-        if unlisted:
-            lists = posixpath.dirname(next(iter(self.names)))
-            of = f"{unlisted} of {len(names)} {kind} are in no list of {lists}/"
-            notes.append(f"{of}, so their images {UNLISTED_NOTE}")
-        return tuple(notes)
+                yield f"{of} have none of the {kind}"
 
 
 def read_split_lists(folders: Sequence[str], names: Sequence[str]) -> SplitLists:
@@ -394,8 +365,6 @@ class FolderLayout:
       pattern, suffix: a glob of them, and their extension in lower case.
       listed: the names of splits' lists.
       classes: their names in the order of their ids, from the first class on; others follow.
-      same_names: advice on label files of the same names in two folders, which are refused; if it is empty, each is
-        for the image beside it, or of its name.
     """
 
     name: ClassVar[str]
@@ -407,7 +376,6 @@ class FolderLayout:
     suffix: ClassVar[str]
     listed: ClassVar[Sequence[str]]
     classes: ClassVar[Sequence[str]] = ()
-    same_names: ClassVar[str] = ""
 
     def pairs(self, uri: str) -> list[FolderPair]:
         """Finds the folders that a path of --images means, by the names of folders."""
@@ -436,28 +404,22 @@ class FolderLayout:
 
     def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises the folders' names, or the first label files in folders of --labels."""
-        if options.labels:
-            return reason_of_labels(options.labels, self.fits, self.title, self.label_folder)
-        reasons = []
-        for path in options.images:
-            there = self.pairs(files.canonical(path))
-            pairs = [p for p in there if p.labels and (p.lists or self.fits(p.labels))]
-            if not pairs:
+        folders: list[str] = []
+        for path in options.labels or options.images:
+            pairs = [FolderPair("", self.label_folder(path))]
+            if not options.labels:
+                pairs = self.pairs(files.canonical(path))
+            labels = [p.labels for p in pairs if p.labels and (p.lists or self.fits(p.labels))]
+            if not labels:
                 return ""
-            beside = pairs[0].images == pairs[0].labels
-            folders = [p.images if beside else posixpath.dirname(p.images) for p in pairs]
-            images, labels = map(posixpath.basename, pairs[0][:2])
-            names = f"{images}/ beside {labels}/"
-            names = f"{self.suffix} files beside images" if beside else names
-            reasons.append(f"{names} in {', '.join(typed_path(uri, path) for uri in folders)}")
-        return "; ".join(reasons)
+            folders += [typed_path(uri, path) for uri in labels]
+        return f"{self.title} in {', '.join(folders)}"
 
     def open(self, options: layout.SourceOptions) -> layout.Source:
         """Finds the images, their label files and the lists of the splits.
 
         Raises:
-          UsageError: something is missing, an image is in two lists, or two folders contain label files
-            of the same names.
+          UsageError: something is missing, or an image is in two lists.
         """
         pairs: list[FolderPair] = []
         for path in options.images:
@@ -470,20 +432,13 @@ class FolderLayout:
                 remedy = f"--labels names a folder of {self.title} elsewhere"
                 raise UsageError(f"--images {path}: no {first}; expected {self.expected}. {remedy}")
             pairs += there
-        typed = options.labels or [pair.labels for pair in pairs]
-        folders = label_folders(typed, self.pattern, self.title, self.label_folder)
+        named = [*map(self.label_folder, options.labels)] or [pair.labels for pair in pairs]
+        folders = label_folders(named, self.pattern, self.title)
         uris = [folder.uri for folder in folders]
         roots = image_roots([pair.images for pair in pairs])
         lists = read_split_lists([pair.lists for pair in pairs], self.listed)
-        unique = bool(self.same_names and uris[1:])
-        needed = uris if lists.names or unique else ()
+        needed = uris if lists.names else ()
         stems = [name for uri in needed for name in tree.stems_of(uri, self.suffix)]
-        twice = sorted(name for name, count in Counter(stems).items() if count > 1)
-        if twice and unique:
-            raise UsageError(
-                f"{' and '.join(uris)} contain files of the same names, {len(twice)} in all, such as "
-                f"{twice[0]}{self.suffix}. {self.same_names}"
-            )
         below = [_names_in(root.uri) for root in roots]
         places = [
             Place(uri, bare=not any(names >= _names_in(uri) for names in below)) for uri in uris
@@ -497,7 +452,7 @@ class FolderLayout:
             labels=layout.FileLabels(reader, folders=folders),
             examples=LabelledImages(self.format.columns),
             numbering=replace(numbering, known=known),
-            notes=lists.notes(stems if lists.names else (), self.title),
+            notes=tuple(lists.notes(stems, self.title)),
         )
 
 
@@ -535,6 +490,6 @@ def common_categories(of_files: Mapping[str, Mapping[_Id, str]]) -> dict[_Id, st
             for first in (by_id.setdefault(own[0], own), by_name.setdefault(own[1], own)):
                 if first[:2] != own[:2]:
                     both = (f"{i} is {name!r} in {file}" for i, name, file in (first, own))
-                    remedy = "files that are converted together must agree on their classes"
+                    remedy = "each class needs one id and one name, the same in all files"
                     raise LabelTableError(f"class {' and '.join(both)}; {remedy}")
     return {i: name for i, name, _ in by_id.values()}

@@ -175,12 +175,10 @@ def _inspect(
     """
     unread = {*columns.images, *columns.image_lists, *columns.labels, *columns.unused} - {*labels}
     sides = box_columns.find_boxes(labels)[1]
-    typed = {**dict.fromkeys(columns.floats, "float"), **dict.fromkeys(columns.texts, "str")}
-    kinds = {
-        **{name: kind for name, kind in typed.items() if name in labels and name not in sides},
-        **{name: "str" for name in classes if name in labels},
-        **{name: kind for name, kind in options.columns.items() if name not in unread},
-    }
+    kinds = {name: columns.kinds.get(name, "") for name in labels if name not in sides}
+    kinds |= {name: "str" for name in classes if name in labels}
+    kinds |= {name: kind for name, kind in options.columns.items() if name not in unread}
+    kinds = {name: kind for name, kind in kinds.items() if kind}
     label = _label_column(labels, classes, options)
     choices = replace(
         options, key_column=ROW, label_column=label, columns=kinds, label_needed=False

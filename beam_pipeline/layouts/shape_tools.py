@@ -8,9 +8,8 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import combinations, cycle, groupby, islice, product
+from itertools import combinations, cycle, groupby, product
 from typing import Any, BinaryIO
 
 from beam_pipeline.core import errors, json_file, references
@@ -21,7 +20,7 @@ from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.text import excerpt, quoted
 from beam_pipeline.layouts import entries, heads, image_records, layout, tree
 from beam_pipeline.layouts.entries import Bitmap, Element, Labelled, LabelledObject, members
-from beam_pipeline.layouts.label_files import BadLabelError, Place, opened
+from beam_pipeline.layouts.label_files import BadLabelError, Place
 from beam_pipeline.storage import files
 
 
@@ -131,7 +130,6 @@ _CSV = ".csv"
 _NOT_IMAGES = ("_via_settings", "_via_attributes", "_via_data_format_version", "_via_image_id_list")
 _FILE, _COUNT = "file_attributes", "region_count"
 _SHAPE, _REGION = "region_shape_attributes", "region_attributes"
-_LOOKED_AT = 10_000  # images, before the job starts
 _USUAL = ("class", "label", "category", "name", "type", "object")
 
 
@@ -173,13 +171,7 @@ class Via(image_records.RecordLayout):
         self, options: layout.SourceOptions, uris: Sequence[str], roots: tuple[ImageRoot, ...]
     ) -> layout.Source:
         """Finds the attribute of regions that is their class; --label_column may name it."""
-        there: set[str] = set()
-        for uri in uris:
-            with opened(uri) as file:
-                for _, entry in islice(self.entries(file, uri), _LOOKED_AT):
-                    with suppress(BadLabelError):  # reported by the job
-                        for region in _regions(entry):
-                            there.update(_attributes(members(region, _REGION)))
+        there = image_records.Survey(self, uris).attributes.keys()
         usual = [name for name in there if name.lower() in _USUAL]
         names = usual if len(usual) == 1 else sorted(there)
         if options.label_column in there:

@@ -432,10 +432,6 @@ def _unused_folders(
         answer: dict[str, Any] = {"labels": (), "layout": "class_folders"}
         if len({*map(named_split, names)} - {""}) > 1:
             advice, answer = "If they are splits, write them in a column called split.", {}
-            above = {"/".join(path[:level]) for path in paths if len(path) > level}
-            if are_splits and len(above) == len(options.images):
-                advice = "Splits are the first folders in --images:"
-                answer = {"images": (posixpath.join(options.images[0], *above),)}
         yield questions.Question(
             "unused_folders",
             f"The images are in the folders {text.enumerated([*map(repr, names)], _SHOWN)}, which no column "

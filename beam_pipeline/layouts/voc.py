@@ -129,7 +129,6 @@ class Voc(label_files.FolderLayout):
     format = VocFormat()
     pattern, suffix = label_files.files_pattern(".xml"), ".xml"
     listed = LISTED
-    same_names = "VOC2012 contains all that VOC2008 to VOC2011 contain; name only one of these, or convert each folder on its own"
 
     def pairs(self, uri: str) -> list[label_files.FolderPair]:
         pairs = []

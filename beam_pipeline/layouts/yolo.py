@@ -22,6 +22,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
@@ -59,7 +60,9 @@ class Yolo:
     def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises `data.yaml`, or label files with a class and fractions in each line."""
         if options.labels:
-            return label_files.reason_of_labels(options.labels, _holds_labels, _TITLE)
+            uris = [*map(files.canonical, options.labels)]
+            typed = map(label_files.typed_path, uris, options.labels)
+            return f"{_TITLE} in {', '.join(typed)}" if all(map(_holds_labels, uris)) else ""
         reasons = [*map(_recognise, options.images)]
         return "; ".join(reasons) if all(reasons) else ""
 
@@ -120,10 +123,7 @@ def _recognise(path: str) -> str:
             return f"{posixpath.basename(description.uri)} in {label_files.typed_path(uri, path)}"
     for pair in yolo_data_set.folder_pairs_in(uri):
         if _holds_labels(pair.labels):
-            images, labels = (label_files.typed_path(uri, path) for uri in pair[:2])
-            if images == labels:
-                return f"{_TITLE} beside the images in {images}"
-            return f"{_TITLE} in {labels}, for the images in {images}"
+            return f"{_TITLE} in {label_files.typed_path(pair.labels, path)}"
     return ""
 
 
@@ -217,33 +217,27 @@ def _line_format(
 def _unlabelled_images(
     data: yolo_data_set.DataSet, roots: Sequence[ImageRoot], options: layout.SourceOptions
 ) -> Iterator[Question]:
-    """Notes images in local folders that have no label file or are in no list.
+    """Notes images in local folders that have no label file, if they count as images without objects.
 
     Yields: a question for each folder none of whose images has a label file; it may be unlabelled.
     """
-    are_empty = options.unlabelled in ("auto", "empty")
-    images = missing = unlisted = 0
-    for pair in data.pairs:
+    images = missing = 0
+    for pair in data.pairs if options.unlabelled in ("auto", "empty") else ():
         stems = _stems([ImageRoot(pair.images)] if pair.images else roots)
         without = len(stems - _stems([ImageRoot(pair.labels, (yolo_data_set.LABEL_FILES,))]))
         images, missing = images + len(stems), missing + without
-        if are_empty and stems and without == len(stems) and pair.images:
+        if stems and without == len(stems) and pair.images:
             yield Question(
                 "folder_without_labels",
                 f"none of the {without} images in {pair.images} has a label file in {pair.labels}, "
                 "so all of them would count as images without objects; leave the folder out if they "
                 "are not labelled, or all such images with --unlabelled drop",
             )
-        if data.listed and pair.images and not pair.split:
-            unlisted += sum(f"{pair.images}/{stem}" not in data.listed for stem in stems)
-    if missing and are_empty:
+    if missing:
         data.notes.append(
             f"{missing} of {images} images lack a label file and count as images without objects, as in Ultralytics; "
             "--unlabelled drop leaves them out"
         )
-    if unlisted:
-        of = f"{unlisted} of {images} images are in no list file"
-        data.notes.append(f"{of}, so they {label_files.UNLISTED_NOTE}")
 
 
 def _stems(roots: Sequence[ImageRoot]) -> set[str]:
@@ -315,26 +309,27 @@ class LineFormat(label_files.LabelFormat):
             return box, name, points
         return (box, name, json.dumps([points])) if self.masks else (box, name)
 
+    @cached_property
+    def _length(self) -> tuple[int, str]:
+        """The number of columns of a line that is not an outline, and what they are."""
+        points = f"{self.keypoints} key points of {self.dimensions} values"
+        of_box = f"the {_BOX} of a class and its box"
+        of_points = _BOX + self.keypoints * self.dimensions
+        return {
+            DETECT: (_BOX, of_box),
+            SEGMENT: (_BOX, f"a class and the points of its outline, or {of_box}"),
+            POSE: (of_points, f"the {of_points} of a class, its box and {points}"),
+            OBB: (_CORNERS, f"the {_CORNERS} of a class and four corners"),
+        }[self.task]
+
     def _check_length(self, length: int) -> None:
+        right, expected = self._length
         is_outline = length >= _LEAST_OUTLINE and length % 2 == 1
-        right, expected = _BOX, f"the {_BOX} of a class and its box"
-        if self.task == OBB:
-            right, expected = _CORNERS, f"the {_CORNERS} of a class and four corners"
-        elif self.task == POSE:
-            right = _BOX + self.keypoints * self.dimensions
-            values = f"{self.keypoints} key points of {self.dimensions} values"
-            expected = f"the {right} of a class, its box and {values}"
-        elif self.task == SEGMENT:
-            right = length if is_outline else _BOX
-            expected = f"a class and the points of its outline, or {expected}"
-        if length == right:
+        if length == right or (is_outline and self.task == SEGMENT):
             return
-        hint = ""
+        hint = f"; --yolo_task {SEGMENT} or {OBB} reads outlines" if is_outline else ""
         if length == _BOX + 1:
             hint = "; a label lacks a column for the confidence of a model's results"
-        elif self.task == DETECT and is_outline:
-            tasks = f"{SEGMENT} or {OBB}" if length == _CORNERS else SEGMENT
-            hint = f"; --yolo_task {tasks} reads such lines"
         raise label_files.BadLabelError(f"{counted(length, 'column')}, expected {expected}{hint}")
 
     def _class(self, field: str) -> str:

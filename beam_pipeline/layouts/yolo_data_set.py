@@ -126,16 +126,12 @@ class DataSet:
         near = [*bases]
         for pair in self.pairs:
             near += [pair.labels, posixpath.dirname(pair.labels), pair.images]
-        folders = [*filter(None, near)]
-        there = ((folder, name) for folder in folders for name in tree.names_in(folder).files)
-        in_capitals = {name.upper() for name in CLASS_FILES}
-        self.skipped |= {f"{folder}/{name}" for folder, name in there if name in in_capitals}
-        uris = (f"{folder}/{name}" for folder in folders for name in CLASS_FILES)
-        for uri in dict.fromkeys(uris):
-            if uri not in self.skipped and tree.has_file(uri):
-                self.skipped.add(uri)
-                if not named:
+        for folder in filter(None, near):
+            for name in CLASS_FILES:
+                uri = f"{folder}/{name}"
+                if not named and uri not in self.skipped and tree.has_file(uri):
                     self.class_names[uri] = read_class_file(uri)
+                self.skipped |= {uri, f"{folder}/{name.upper()}"}
 
     def _described_pairs(self, description: Description) -> list[FolderPair]:
         """Returns the folders in a description; adds the images in its list files.
@@ -358,7 +354,7 @@ def read_class_file(uri: str) -> dict[int, str]:
     """Reads class id -> name from the lines of a file.
 
     Raises:
-      UsageError: it cannot be read, or names a class twice.
+      UsageError: it cannot be read, or lacks a name.
     """
     text = files.read_text(uri, most=_LARGEST).rstrip()
     return _class_names([line.strip() for line in text.splitlines()], uri)
@@ -383,19 +379,17 @@ def _class_names(given: Any, uri: str) -> dict[int, str]:
     if not isinstance(names, dict):
         expected = "expected the classes, as in [cat, dog]"
         raise UsageError(f"{uri}: names is {excerpt(given)}; {expected}")
-    ids: dict[str, int] = {}
+    ids: dict[int, str] = {}
     for key, name in names.items():
         problem = ""
         if not str(key).isdecimal() or len(str(key)) > _MOST_DIGITS:
             problem = f"names has the key {excerpt(key)}; expected class numbers"
         elif not isinstance(name, str) or not name.strip() or not is_utf8(name):
             problem = f"class {key} has the name {excerpt(name)}; expected a text"
-        elif ids.setdefault(name, int(key)) != int(key):
-            both = f"classes {ids[name]} and {key} are both called {excerpt(name)}"
-            problem = f"{both}; rename one of them"
         if problem:
             raise UsageError(f"{uri}: {problem}")
-    return {i: name for name, i in sorted(ids.items(), key=lambda item: item[1])}
+        ids[int(key)] = name
+    return dict(sorted(ids.items()))
 
 
 def _keypoints(value: Any, uri: str) -> tuple[int, int] | None:

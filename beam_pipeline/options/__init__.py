@@ -8,16 +8,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import difflib
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.text import did_you_mean
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.options.group import Option, OptionGroup
+from beam_pipeline.options.group import OptionGroup
 from beam_pipeline.options.output import EngineOptions, ImageOptions, OutputOptions, SplitOptions
 from beam_pipeline.options.source import InputOptions, LabelOptions, SampleOptions
 
@@ -32,7 +32,7 @@ _ARGUMENT = re.compile(r"--([a-z_]+)(?:[ =]([A-Z][A-Z_]*)\b)?")
 
 
 @dataclass(frozen=True)
-class ConvertOptions:
+class ConvertOptions(OptionGroup):
     """The options as typed, checked but not yet resolved: one field per group.
 
     The order of the fields is the order in `--help`.
@@ -46,48 +46,6 @@ class ConvertOptions:
     output: OutputOptions = dataclasses.field(default_factory=OutputOptions)
     engine: EngineOptions = dataclasses.field(default_factory=EngineOptions)
 
-    def __post_init__(self) -> None:
-        given = {option.name: value for option, value in self.values() if value != option.default}
-
-        def is_given(typed: str) -> bool:
-            name, _, value = typed.partition(" ")
-            return name in given and value in ("", given[name])
-
-        for declared in self.options():
-            if declared.name not in given:
-                continue
-            if declared.needs and not any(map(is_given, declared.needs)):
-                raise UsageError(f"{declared.flag} needs --{' or --'.join(declared.needs)}")
-            for reason in (why for typed, why in declared.excludes.items() if is_given(typed)):
-                raise UsageError(f"{declared.flag} {reason}")
-
-    @classmethod
-    def groups(cls) -> dict[str, type[OptionGroup]]:
-        """Field -> group, in order."""
-        fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(cls)
-        return {field.name: field.default_factory for field in fields}  # type: ignore[misc]
-
-    @classmethod
-    def options(cls) -> Sequence[Option]:
-        """Every option of every group, in order."""
-        return [declared for group in cls.groups().values() for declared in group.options()]
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        """Adds every group to a parser."""
-        for group in cls.groups().values():
-            group.add_arguments(parser)
-
-    @classmethod
-    def from_arguments(cls, arguments: argparse.Namespace) -> Self:
-        """Builds the groups from parsed arguments.
-
-        Raises:
-          UsageError: a value is not allowed, or two options contradict each other.
-        """
-        groups = cls.groups().items()
-        return cls(**{name: group.from_arguments(arguments) for name, group in groups})  # type: ignore[arg-type]
-
     @classmethod
     def of_python(cls, arguments: Mapping[str, Any]) -> Self:
         """Builds the groups from keyword arguments.
@@ -98,17 +56,12 @@ class ConvertOptions:
         declared = {option.name: option for option in cls.options()}
         for name in arguments:
             if name not in declared:
-                close = difflib.get_close_matches(name, declared, n=1, cutoff=0.6)
-                hint = f"; did you mean {close[0]}?" if close else ""
-                raise UsageError(f"convert() has no argument {name!r}{hint}")
+                raise UsageError(
+                    f"convert() has no argument {name!r}{did_you_mean(name, declared)}"
+                )
         values = {name: option.default for name, option in declared.items()}
         values |= {name: declared[name].of_python(value) for name, value in arguments.items()}
         return cls.from_arguments(argparse.Namespace(**values))
-
-    def values(self) -> Iterator[tuple[Option, Any]]:
-        """Every option with its value."""
-        for group in vars(self).values():
-            yield from group.values()
 
     def command(self, **changes: Any) -> str:
         """The command line that gives these options.

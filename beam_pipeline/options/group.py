@@ -17,12 +17,13 @@ from __future__ import annotations
 import argparse
 import codecs
 import dataclasses
+import itertools
 import math
 import os
 import re
 import warnings
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Number
@@ -231,7 +232,7 @@ def option(help: str, default: Any = ..., kind: Kind | str = "", **settings: Any
 
 @dataclass(frozen=True)
 class OptionGroup:
-    """Base class of the groups.
+    """Base class of the groups. Each field is an option, or a group.
 
     Attributes:
       title: the group's heading in `--help`. Groups with the same title share one heading.
@@ -242,9 +243,18 @@ class OptionGroup:
     description: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        for declared, value in self.values():
-            if value != declared.default:
-                declared.check(value)
+        given = self.given
+
+        def is_given(typed: str) -> bool:
+            name, _, value = typed.partition(" ")
+            return name in given and value in ("", given[name])
+
+        for declared in (option for option in self.options() if option.name in given):
+            declared.check(given[declared.name])
+            if declared.needs and not any(map(is_given, declared.needs)):
+                raise errors.UsageError(f"{declared.flag} needs --{' or --'.join(declared.needs)}")
+            for reason in (why for typed, why in declared.excludes.items() if is_given(typed)):
+                raise errors.UsageError(f"{declared.flag} {reason}")
 
     @property
     def given(self) -> Mapping[str, Any]:
@@ -253,35 +263,56 @@ class OptionGroup:
 
     def values(self) -> list[tuple[Option, Any]]:
         """Each option with its value."""
-        return [(option, getattr(self, option.name)) for option in self.options()]
+        pairs: list[tuple[Option, Any]] = []
+        for name, declared in self._fields():
+            value = getattr(self, name)
+            pairs += [(declared, value)] if isinstance(declared, Option) else value.values()
+        return pairs
+
+    @classmethod
+    def _fields(cls) -> Iterator[tuple[str, Option | type[OptionGroup]]]:
+        for each in dataclasses.fields(cls):
+            declared: Any = each.metadata.get(_METADATA_KEY) or each.default_factory
+            is_option = isinstance(declared, Option)
+            yield (
+                each.name,
+                dataclasses.replace(declared, name=each.name) if is_option else declared,
+            )
 
     @classmethod
     def options(cls) -> Sequence[Option]:
         """The group's options, in the order of its fields."""
-        return [
-            dataclasses.replace(declared.metadata[_METADATA_KEY], name=declared.name)
-            for declared in dataclasses.fields(cls)
-        ]
+        parts = [[d] if isinstance(d, Option) else d.options() for _, d in cls._fields()]
+        return [*itertools.chain.from_iterable(parts)]
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Adds the group's options to a parser, below the group's heading."""
-        headings = {group.title: group for group in parser._action_groups}
-        heading = headings.get(cls.title) or parser.add_argument_group(
-            cls.title, cls.description or None
-        )
-        for declared in cls.options():
-            declared.add_to(heading)
+        for _, declared in cls._fields():
+            if isinstance(declared, Option):
+                headings = {group.title: group for group in parser._action_groups}
+                declared.add_to(
+                    headings.get(cls.title)
+                    or parser.add_argument_group(cls.title, cls.description or None)
+                )
+            else:
+                declared.add_arguments(parser)
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> Self:
         """Builds the group from parsed arguments.
 
         Raises:
-          UsageError: a value is not allowed.
+          UsageError: a value is not allowed, or two options contradict each other.
         """
-        values = {option.name: getattr(arguments, option.name) for option in cls.options()}
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        values = {}
+        for name, declared in cls._fields():
+            if isinstance(declared, Option):
+                value = getattr(arguments, name)
+                values[name] = tuple(value) if isinstance(value, list) else value
+            else:
+                values[name] = declared.from_arguments(arguments)
+        return cls(**values)
 
 
 # --- kinds of values ------------------------------------------------------------------------------

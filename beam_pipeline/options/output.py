@@ -121,7 +121,8 @@ class ImageOptions(OptionGroup):
         kind=Kind("N", int, 1),
     )
     max_image_bytes: int | None = option(
-        "leave out larger files, such as 20MB, without reading them (default: none)", kind=SIZE
+        "leave out larger files, such as 20MB, without reading them (default: none)",
+        kind=SIZE,
     )
 
     @property

@@ -248,12 +248,11 @@ def sampler_of(
     Raises:
       UsageError: an option does not fit the data set, or is given without decode=True.
     """
+    if decode is not True and options != PixelOptions():
+        raise UsageError("image_size, channels, exact and dtype are for decode=True")
+    plan = plan_pixels(dataset, features, options, "decode=True" if decode is True else "")
     if decode is not True:
-        if options != PixelOptions():
-            raise UsageError("image_size, channels, exact and dtype are for decode=True")
-        plan = plan_pixels(dataset, features, options)
         return Sampler({key: dataset.features[key] for key in plan.keys}, decode or None)
-    plan = plan_pixels(dataset, features, options, "decode=True")
     if not dataset.key_of(ENCODED_KEY):
         raise UsageError(
             f"{dataset.path} has no images ({ENCODED_KEY}), so there is nothing to decode; "

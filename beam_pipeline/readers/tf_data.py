@@ -223,10 +223,8 @@ def _batched(
     elements: Any, reader: Reader, max_boxes: int | None, batch: int | None, *, drop_remainder: bool
 ) -> Any:
     """The elements as they are given: objects of one number, with both names, in batches."""
-    if max_boxes is not None:
-        elements = mapped(elements, partial(_with_max_boxes, max_boxes))
-    if reader.named_twice:
-        elements = mapped(elements, _with_labels)
+    if reader.named_twice or max_boxes is not None:
+        elements = mapped(elements, partial(_with_labels, max_boxes))
     if not batch:
         return elements
     make_batches = elements.ragged_batch if reader.ragged and max_boxes is None else elements.batch
@@ -402,21 +400,27 @@ def _check_max_boxes(max_boxes: int | None, dataset: Dataset, as_dict: bool) -> 
         raise UsageError(f"max_boxes is given, but {dataset.path} has no boxes")
 
 
-def _with_max_boxes(max_boxes: int, *element: Any) -> tuple[Any, dict[str, Any]]:
-    """Pads or cuts the boxes and classes of an element to a fixed number."""
-    try:
-        image, label = element
-        boxes, classes = label["boxes"], label["classes"]
-    except (TypeError, ValueError, KeyError) as error:
-        raise UsageError(
-            'with max_boxes, augment must return (image, {"boxes": ..., "classes": ...}), '
-            f"not {element!r}"
-        ) from error
-    padded = {
-        "boxes": _padded(boxes, max_boxes, 0),
-        "classes": _padded(classes, max_boxes, _NO_CLASS),
-    }
-    return image, {**label, **padded}
+def _with_labels(max_boxes: int | None, *element: Any) -> Any:
+    """Adds the classes of objects as "labels", as layers and models of Keras name them.
+
+    With `max_boxes`, boxes and classes are padded or cut to that number before.
+    """
+    label = element[1] if len(element) == 2 and isinstance(element[1], Mapping) else {}
+    if max_boxes is not None:
+        if not label.keys() >= {"boxes", "classes"}:
+            raise UsageError(
+                'with max_boxes, augment must return (image, {"boxes": ..., "classes": ...}), '
+                f"not {element!r}"
+            )
+        boxes = _padded(label["boxes"], max_boxes, 0)
+        label = {
+            **label,
+            "boxes": boxes,
+            "classes": _padded(label["classes"], max_boxes, _NO_CLASS),
+        }
+    if "classes" in label:
+        return element[0], {"labels": label["classes"], **label}
+    return element if len(element) > 1 else element[0]
 
 
 def _padded(values: Any, length: int, filler: int) -> Any:
@@ -424,11 +428,3 @@ def _padded(values: Any, length: int, filler: int) -> Any:
     paddings = [[0, length - tf.shape(cut)[0]]] + [[0, 0]] * (values.shape.rank - 1)
     padded = tf.pad(cut, paddings, constant_values=tf.cast(filler, values.dtype))
     return tf.ensure_shape(padded, [length, *values.shape[1:]])
-
-
-def _with_labels(*element: Any) -> Any:
-    """Adds the classes of objects as "labels", as layers and models of Keras name them."""
-    if len(element) == 2 and isinstance(element[1], Mapping) and "classes" in element[1]:
-        image, label = element
-        return image, {"labels": label["classes"], **label}
-    return element if len(element) > 1 else element[0]

@@ -132,7 +132,7 @@ class TFRecordDataset(IterableDataset[Any]):
     def _left(self, part: range, read: int, epoch: int, worker: int) -> Iterator[_Record]:
         """Yields the records of a worker's part that follow those it has read in an epoch.
 
-        Those that it drew from its buffer are not read again: drawing numbers instead of records
+        Only those that lie between records left in its buffer are read again: drawing numbers instead of records
         tells which were left in the buffer.
         """
         size, shards = self._shuffle_buffer, list(self._shards)

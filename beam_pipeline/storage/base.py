@@ -262,6 +262,18 @@ class FileSystem(ABC):
         self.delete([f"{folder}/{name}" for name in self.list_folder(folder)])
 
 
+class FileSink:
+    """Writes buffers to an open file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, *buffers: bytes) -> None:
+        """Adds buffers to the file."""
+        for buffer in buffers:
+            self._file.write(buffer)
+
+
 def _unsupported(uri: str) -> OSError:
     return io.UnsupportedOperation(errno.EROFS, "a member of an archive is only read", uri)
 

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.uris import scheme_of
-from beam_pipeline.storage.base import FileSystem, FoundFile
+from beam_pipeline.storage.base import FileSink, FileSystem, FoundFile
 
 _UNCOMPRESSED = "uncompressed"
 _EXTRAS = {"azfs": ("azure.storage.blob", "azure"), "hdfs": ("hdfs", "hadoop")}
@@ -112,7 +112,7 @@ class BeamFileSystem(FileSystem):
                 yield FoundFile(metadata.path[len(prefix) :], metadata.size_in_bytes)
 
     @contextlib.contextmanager
-    def open_output(self, uri: str, temporary: str, *, new: bool = False) -> Iterator[_Sink]:
+    def open_output(self, uri: str, temporary: str, *, new: bool = False) -> Iterator[FileSink]:
         """Opens a file that is written under a temporary name and renamed when the `with` block ends.
 
         `new` is ignored, because Beam's file systems cannot detect other writers. An older file is never
@@ -128,7 +128,7 @@ class BeamFileSystem(FileSystem):
         beam = _beam(uri)
         file = beam.create(temporary, compression_type=_UNCOMPRESSED)
         try:
-            yield _Sink(file)
+            yield FileSink(file)
         except BaseException:
             file.close()
             beam.delete([temporary])
@@ -153,15 +153,3 @@ class BeamFileSystem(FileSystem):
         there = [uri for uri in uris if self.exists(uri)]
         if there:
             _beam(there[0]).delete(there)
-
-
-class _Sink:
-    """Writes to a file of Beam's."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-
-    def write(self, *buffers: bytes) -> None:
-        """Adds buffers to the file."""
-        for buffer in buffers:
-            self._file.write(buffer)

@@ -14,11 +14,10 @@ from typing import BinaryIO
 
 from beam_pipeline.core.errors import ChangedFileError
 from beam_pipeline.core.records.record_format import Sink
-from beam_pipeline.storage.base import FileSystem, FoundFile, checksum_of
+from beam_pipeline.storage.base import FileSink, FileSystem, FoundFile, checksum_of
 
 _LARGE_BYTES = 16 << 20  # 16 MiB; compared with reading that much, one more call is negligible
-_MAX_BUFFERS = 512  # below Linux's IOV_MAX of 1,024
-_FLUSH_BYTES = 256 << 10  # 256 KiB
+_BUFFER_BYTES = 256 << 10  # 256 KiB
 _DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # below 0: without a limit
 _MOST_OPEN = max(1, min(64, _DESCRIPTORS // 8)) if _DESCRIPTORS >= 0 else 64  # of one reader
 _NO_SYNC = frozenset({errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.ENOTSUP})
@@ -250,7 +249,7 @@ class LocalFiles(FileSystem):
 
 
 @contextlib.contextmanager
-def atomic_file(path: str, temporary: str) -> Iterator[BufferedFile]:
+def atomic_file(path: str, temporary: str) -> Iterator[FileSink]:
     """Opens a local file that appears under its name whole or not at all.
 
     It is written under a temporary name and moved with `os.replace` when the `with` block ends; an
@@ -267,49 +266,15 @@ def atomic_file(path: str, temporary: str) -> Iterator[BufferedFile]:
     os.makedirs(os.path.dirname(temporary), exist_ok=True)
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        try:
-            sink = BufferedFile(file)
-            yield sink
-            sink.flush()
+        with open(file, "wb", _BUFFER_BYTES) as buffered:
+            yield FileSink(buffered)
+            buffered.flush()
             _sync(file)
-        finally:
-            os.close(file)
         os.replace(temporary, path)  # not onto a folder of this name
     except BaseException:
         os.unlink(temporary)
         raise
     sync_folder(os.path.dirname(path))
-
-
-class BufferedFile:
-    """Writes to a file; buffers are kept, not copied, and written together."""
-
-    def __init__(self, file: int) -> None:
-        self.file = file
-        self._buffers: list[bytes] = []
-        self._pending = 0
-
-    def write(self, *buffers: bytes) -> None:
-        """Adds buffers to the file; they must not change afterwards."""
-        self._buffers.extend(buffers)
-        self._pending += sum(map(len, buffers))
-        if self._pending >= _FLUSH_BYTES or len(self._buffers) >= _MAX_BUFFERS - 8:
-            self.flush()
-
-    def flush(self) -> None:
-        """Writes the buffers."""
-        buffers: list[bytes | memoryview] = list(self._buffers)
-        left = self._pending
-        self._buffers.clear()
-        self._pending = 0
-        while left:
-            written = os.writev(self.file, buffers[:_MAX_BUFFERS])
-            left -= written
-            if not left:
-                return
-            while written >= len(buffers[0]):
-                written -= len(buffers.pop(0))
-            buffers[0] = memoryview(buffers[0])[written:]
 
 
 def sync_folder(folder: str) -> None:

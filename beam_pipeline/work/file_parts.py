@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from beam_pipeline.core.listing import cuts
 from beam_pipeline.storage import files
-from beam_pipeline.work import outcome, writer_process
 
 PART_BYTES = 8 << 20  # 8 MiB, some 200,000 rows
 
@@ -43,29 +42,6 @@ def read_lines(uri: str, lines: cuts.LineRange) -> bytes:
     return data
 
 
-def _look_at(uri: str, start: int, size: int, of: int, delimiter: str) -> cuts.LineBlock:
-    """Looks at a part of a file before it is read; takes the arguments of `scan_block`. Raises OSError."""
-
-    def read(offset: int, size: int) -> bytes:
-        return files.read_part(uri, size, offset)
-
-    return cuts.scan_block(read, start=start, size=size, of=of, delimiter=delimiter)
-
-
-def _cut_parquet(uri: str, part_bytes: int) -> list[cuts.RowGroupRange]:
-    """Reads the footer of a Parquet file. Raises OSError."""
-    with files.open_input(uri) as file:
-        return cuts.cut_row_groups(file, part_bytes)
-
-
-def _results_of(calls: Iterable[outcome.Call]) -> Iterator[Any]:
-    """The results of calls, in order."""
-    running: writer_process.Tasks[Any] = writer_process.Tasks(repeat=True)
-    for call in calls:
-        yield from (result() for result in running.submit(call))
-    yield from (result() for result in running.rest())
-
-
 CutBy = Callable[[str], cuts.Cut | None]
 """Returns how a file may be cut, None if it may not; may raise OSError."""
 
@@ -86,7 +62,8 @@ def cut_file(uri: str, cut_by: CutBy, part_bytes: int) -> list[FilePart]:
         if isinstance(cut, cuts.ByLines):
             ranges = list(_cut_lines(uri, size, cut.delimiter, part_bytes))
         elif isinstance(cut, cuts.ByRowGroups) and size >= part_bytes // _PARQUET_SHARE:
-            (ranges,) = _results_of([outcome.Call(_cut_parquet, (uri, part_bytes))])
+            with files.open_input(uri) as file:
+                ranges = cuts.cut_row_groups(file, part_bytes)
     return [FilePart(uri, part) for part in ranges] or [FilePart(uri)]
 
 
@@ -102,10 +79,13 @@ def _cut_lines(uri: str, size: int, delimiter: str, part_bytes: int) -> Iterator
     first = files.read_part(uri, 1 << 16, 0).partition(b"\n")[0]
     if not any(byte.isalnum() and byte.isascii() for byte in map(chr, first)):
         return
-    starts = range(0, size, part_bytes)
-    looks = (outcome.Call(_look_at, (uri, start, part_bytes, size, delimiter)) for start in starts)
+
+    def read(offset: int, length: int) -> bytes:
+        return files.read_part(uri, length, offset)
+
     end, line = 0, 1
-    for block in _results_of(looks):
+    for start in range(0, size, part_bytes):
+        block = cuts.scan_block(read, start=start, size=part_bytes, of=size, delimiter=delimiter)
         if not block.regular:
             yield cuts.LineRange(end, -1, line)
             return

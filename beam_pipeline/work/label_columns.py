@@ -46,12 +46,19 @@ class LabelColumns:
         return samples.KeepUnlabelled.of(self.columns)
 
     def with_unlabelled(self) -> LabelColumns:
-        """The same, with the mark that tells which images have labels."""
-        return replace(self, columns=self.keeping.columns)
+        """The same, with the mark that tells which images have labels; others have no lists, not even empty ones."""
+        return replace(self, columns=self.keeping.columns, merger=samples.RowMerger())
 
     def values(self, labels: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The labels in the order of the columns; None for one that is missing. Raises SampleError."""
-        return tuple(_value(column, labels.get(column.name)) for column in self.columns)
+        """The labels in the order of the columns; for one that is missing None, or () if rows' lists are put together.
+
+        Raises:
+          SampleError: one is not of its column's kind.
+        """
+        lists = self.merger.repeated or (False,) * len(self.columns)
+        values = (_value(column, labels.get(column.name)) for column in self.columns)
+        pairs = zip(values, lists, strict=True)
+        return tuple(() if value is None and many else value for value, many in pairs)
 
     def fault(self, values: Sequence[Any]) -> str:
         """Why these values are no sample's; or empty."""
@@ -81,7 +88,7 @@ class LabelColumns:
                 )
         if fault := self.fault(values):
             raise SampleError(fault)
-        return tuple(self.merger.listed([values])[0]) if self.merger.repeated else values
+        return values
 
     def labels(self, values: Sequence[Any]) -> dict[str, Any]:
         """Name -> value of those that are not missing."""

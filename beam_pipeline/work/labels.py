@@ -11,7 +11,7 @@ import io
 import itertools
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -162,8 +162,33 @@ class Labelling:
 
     def of(self, joined: join.Joined, listed: Tally | None = None) -> Outcome:
         """The outcome of joined samples, with the counts of the listing of their images."""
+        refs = [] if self.takes_columns else self._one_by_one(joined)
+        columns = joined.all_columns() if self.takes_columns else list(zip(*refs, strict=True))
+        dead_letters = packing.DeadLetterBatch(joined.dead_letters)
+        tally = Tally(
+            listed=-joined.files_beside,
+            orphan_rows=joined.orphan_rows,
+            repeated_rows=joined.repeated_rows,
+            further_samples=joined.further_samples,
+        )
+        tally.add(listed or Tally())
+        tally.add_dead_letters(dead_letters)
+        if not columns:
+            return Outcome([], tally, dead_letters)
+        named = dict(zip(references.SampleRef._fields, columns, strict=True))
         if self.takes_columns:
-            return self._of_columns(joined, listed)
+            named["split"] = self.splits.splits_of(named["key"], named["split"])
+        if not self.splits.stratified:  # else `AssignSplits` counts them in their splits
+            sizes = [references.bytes_of(ref, self.files) for ref in refs] or named["size"]
+            labels = named["labels"] if self.class_column is not None else None
+            tally.add_columns(sizes, named["split"], labels, self.class_column or 0)
+        if self.keep:
+            tally.add_unlabelled([ref.key for ref in refs if samples.is_unlabelled(ref)])
+        batches = [packing.SampleBatch(refs)] if refs else _batches([*named.values()])
+        return Outcome(batches, tally, dead_letters)
+
+    def _one_by_one(self, joined: join.Joined) -> Sequence[references.SampleRef]:
+        """The samples that remain, with their splits; adds dead letters for the others."""
         refs = joined.all_samples()
         if self.crops:
             joined.samples = []
@@ -177,45 +202,15 @@ class Labelling:
             refs, left_out = named_files.CellFiles(self.columns, self.roots).locate(refs)
             joined.dead_letters += left_out
         refs, without_group = self.splits.assign(refs)
-        dead_letters = packing.DeadLetterBatch((*joined.dead_letters, *without_group))
-        tally = _tally(joined, listed, dead_letters)
-        if not self.splits.stratified:  # else `AssignSplits` counts them in their splits
-            tally.add_samples(refs, self.class_column, self.files)
-        if self.keep:
-            tally.add_unlabelled([ref.key for ref in refs if samples.is_unlabelled(ref)])
-        return Outcome([packing.SampleBatch(refs)] if refs else [], tally, dead_letters)
-
-    def _of_columns(self, joined: join.Joined, listed: Tally | None) -> Outcome:
-        dead_letters = packing.DeadLetterBatch(joined.dead_letters)
-        tally = _tally(joined, listed, dead_letters)
-        columns = dict(zip(references.SampleRef._fields, joined.all_columns(), strict=False))
-        if not columns:
-            return Outcome([], tally, dead_letters)
-        splits = self.splits.splits_of(columns["key"], columns["split"])
-        if not self.splits.stratified:
-            labels = columns["labels"] if self.class_column is not None else None
-            tally.add_columns(columns["size"], splits, labels, self.class_column or 0)
-        columns["split"] = splits
-        batches = [
-            packing.SampleBatch.of_columns(
-                [c[start : start + _MOST_SAMPLES] for c in columns.values()]
-            )
-            for start in range(0, len(splits), _MOST_SAMPLES)
-        ]
-        return Outcome(batches, tally, dead_letters)
+        joined.dead_letters += without_group
+        return refs
 
 
-def _tally(joined: join.Joined, listed: Tally | None, dead_letters: Iterable[DeadLetter]) -> Tally:
-    tally = Tally(
-        listed=-joined.files_beside,
-        orphan_rows=joined.orphan_rows,
-        repeated_rows=joined.repeated_rows,
-        further_samples=joined.further_samples,
-    )
-    if listed:
-        tally.add(listed)
-    tally.add_dead_letters(dead_letters)
-    return tally
+def _batches(columns: packing.Columns) -> list[packing.SampleBatch]:
+    """Samples by columns, in batches."""
+    starts = range(0, len(columns[0]), _MOST_SAMPLES)
+    parts = ([column[start : start + _MOST_SAMPLES] for column in columns] for start in starts)
+    return [*map(packing.SampleBatch.of_columns, parts)]
 
 
 _MOST_UNPACKED = 24 << 20

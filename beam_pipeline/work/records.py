@@ -12,7 +12,7 @@ import os
 import pickle
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import DamagedRecordError, SampleError, UsageError
@@ -109,33 +109,6 @@ def feature_entries(features: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return entries
 
 
-class Record(NamedTuple):
-    """A record that can be written.
-
-    Attributes:
-      key: what identifies it, and so decides its shard and position.
-      split: the split it is in.
-      classes: the names of its classes.
-      data: the bytes to write.
-      features: key -> value; empty if it is not looked into.
-    """
-
-    key: str
-    split: str
-    classes: tuple[str, ...]
-    data: bytes
-    features: Features
-
-    @property
-    def version(self) -> int:
-        """A hash of the bytes, below 2**63."""
-        return int.from_bytes(_digest(self.data)[:8], "big") >> 1
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
-
-
 @dataclass(frozen=True, kw_only=True)
 class RecordReader:
     """Takes elements of a pipeline for records, each by itself, so that it does not matter which come before.
@@ -158,11 +131,12 @@ class RecordReader:
     class_names: Sequence[str] = ()
     features: Mapping[str, Any] | None = None
 
-    def read(self, element: Any) -> Record:
-        """Reads one. Raises SampleError."""
+    def read(self, element: Any) -> tuple[SampleRef, Features]:
+        """A reference that carries a record, and its features; none if it is not looked into. Raises SampleError."""
         data, features = self.encoded(element)
+        digest = hashlib.blake2b(data, digest_size=16).digest()
         if self.key is None:
-            key = _digest(data).hex()
+            key = digest.hex()
         elif callable(self.key):
             key = checked_key(self.key(element), self.key)
         else:
@@ -174,8 +148,9 @@ class RecordReader:
         else:
             split = split_of(element, self.split, features)
         ids = features.get(CLASS_ID)
-        classes = named_classes(list(ids.values) if ids else None, self.class_names)
-        return Record(key, split, classes, data, features)
+        labels: Any = named_classes(list(ids.values) if ids else None, self.class_names), data
+        version = int.from_bytes(digest[:8], "big") >> 1  # below 2**63
+        return SampleRef(key, "", len(data), split, labels, version=version), features
 
     def encoded(self, element: Any) -> tuple[bytes, Features]:
         """The bytes and the features of a record. Raises SampleError."""

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,7 +37,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
   }
 
 DELAYED(int, fsync, (int file), (file))
-DELAYED(ssize_t, writev, (int file, const struct iovec *parts, int count), (file, parts, count))
+DELAYED(ssize_t, write, (int file, const void *from, size_t size), (file, from, size))
 DELAYED(int, rename, (const char *from, const char *to), (from, to))
 DELAYED(int, unlink, (const char *path), (path))
 DELAYED(int, rmdir, (const char *path), (path))

@@ -39,9 +39,10 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         found[name].write_bytes(report_page(report))
     demo = make_demo(str(folder / "demo"), 60)
     options = ("--name=shapes", "--splits=train=0.8,test=0.2")
-    argv = ("--images", demo.images, "--labels", demo.labels, "--output", demo.output)
+    inputs = ("--images", *demo.inputs.images, "--labels", *demo.inputs.labels)
+    argv = (*inputs, "--output", demo.output.output)
     assert harness.convert(*argv, *options) == 0
-    found["demo"] = Path(demo.output, "report.html")
+    found["demo"] = Path(demo.output.output, "report.html")
     sizes = ("--label_column=size", "--columns=size:float", "--num_shards=3")
     assert harness.convert(*argv[:-1], f"{folder}/sizes", *sizes) == 0
     found["regression"] = folder / "sizes/report.html"

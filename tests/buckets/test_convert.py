@@ -33,7 +33,7 @@ from tests.harness import (
     run,
     wait_until,
 )
-from tests.layouts.make_cifar10 import cifar10_binary
+from tests.layouts.make_cifar10 import cifar10_python
 from tests.pictures import write_files, write_pictures
 from tests.rows import in_rows
 
@@ -316,7 +316,7 @@ def test_a_complete_data_set_is_up_to_date_and_repaired(cloud: Store, argv: list
 @pytest.mark.parametrize("cloud", ["gs", "s3"], indirect=True)
 def test_a_file_of_many_images_that_was_replaced_is_a_change(cloud: Store) -> None:
     """CIFAR's batches have the size that they always have; their version tells."""
-    batches = {f"cifar/{name}": content for name, content in cifar10_binary().items()}
+    batches = {f"cifar/{name}": content for name, content in cifar10_python().items()}
     for name, content in batches.items():
         cloud.put(name, content)
     argv = ["convert", "--images", f"{cloud.uri}/cifar", "--layout", "cifar10", "--writers=0"]

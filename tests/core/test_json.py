@@ -172,7 +172,7 @@ def test_a_file_is_not_read_to_its_end_for_a_text_that_never_ends(key: str) -> N
 def test_a_list_larger_than_the_limit_of_a_value_is_skipped(
     skipped: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In bounded memory, also in an object."""
+    """In bounded memory."""
     monkeypatch.setattr(json_file, "_MOST_CHARACTERS", 2 << 20)
     data = skipped % (b"[" + b"[0, 1, 2, 3], " * 500_000 + b"0]")
     assert list(JsonFile(io.BytesIO(data)).members("a")) == [("a", 1)]

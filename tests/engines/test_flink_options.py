@@ -99,8 +99,8 @@ def test_a_job_whose_cluster_is_gone_may_be_run_again(master: str, is_there: boo
 def test_jobs_are_known_by_their_name(master: str) -> None:
     """The newest last."""
     assert flink.jobs_of(master, "pets") == [
-        flink.FlinkJob("c3", f"http://{master}", active=False),
-        flink.FlinkJob("a1", f"http://{master}", active=True),
+        flink.FlinkJob("c3", f"http://{master}/jobs/c3", active=False),
+        flink.FlinkJob("a1", f"http://{master}/jobs/a1", active=True),
     ]
     assert flink.jobs_of(master, "pet") == []
 

@@ -387,8 +387,7 @@ def _pickle(data: bytes) -> None:
 
 
 def _cifar_names(data: bytes) -> None:
-    is_pickle = data.startswith(b"\x80")
-    cifar.Cifar10().meanings({"batches.meta" if is_pickle else "batches.meta.txt": data})
+    cifar.Cifar10().meanings(data)
 
 
 def _tar() -> list[bytes]:
@@ -406,9 +405,12 @@ def _archive(data: bytes) -> None:
     """Both what is spoilt and what is spoilt and then compressed, which reaches further."""
     if not data.startswith(b"\x1f\x8b"):
         data = gzip.compress(data, 1)
-    with cifar.archive_errors("a.tar.gz"):
-        for _, content in cifar.members(io.BytesIO(data)):
-            content.read(1 << 20)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        with cifar.opened(file.name, True) as inside:
+            for _, content in inside:
+                content.read(1 << 20)
 
 
 def _sample(data: bytes) -> None:
@@ -621,14 +623,7 @@ TARGETS: dict[str, Target] = {
         (b"(?P<", b"{2,}", b"\\1"),
     ),
     "CIFAR pickles": Target(_pickle, _pickles(), (cifar.CifarError,)),
-    "CIFAR records": Target(
-        lambda data: cifar.read_records(io.BytesIO(data), cifar.Cifar10(), lambda _: None),
-        [bytes(3073 * 2)],
-        (cifar.CifarError,),
-    ),
-    "CIFAR names": Target(
-        _cifar_names, [b"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", _meta()], (cifar.CifarError,)
-    ),
+    "CIFAR names": Target(_cifar_names, [_meta()], (cifar.CifarError,)),
     "tar archive": Target(_members_of(tar_entries), _tar(), (ArchiveError,)),
     "zip archive": Target(
         _members_of(zip_entries), _zip(), (ArchiveError,), (b"PK\5\6", b"PK\1\2")

@@ -11,7 +11,7 @@ import io
 import os
 import struct
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tests.layouts.data_sets import exported
@@ -24,7 +24,7 @@ CIFAR10_BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 
 
 class Picture(NamedTuple):
-    """One image: its labels in the order of a binary record, its name, its planes of 32 x 32."""
+    """One image: its labels, coarse before fine, its name, its planes of 32 x 32."""
 
     labels: tuple[int, ...]
     filename: str
@@ -97,17 +97,6 @@ def cifar10_python(count: int = 12) -> dict[str, bytes]:
     }
 
 
-def cifar10_binary(count: int = 12) -> dict[str, bytes]:
-    """The files of `cifar-10-batches-bin`, in the order of the archive."""
-    batches = {batch: records(cifar10_pictures(batch, count)) for batch in CIFAR10_BATCHES}
-    names = "".join(f"{name}\n" for name in CIFAR10_NAMES) + "\n"
-    return {
-        "data_batch_1.bin": batches["data_batch_1"],
-        "batches.meta.txt": names.encode(),
-        **{f"{batch}.bin": batches[batch] for batch in CIFAR10_BATCHES[1:]},
-    }
-
-
 def cifar100_python(count: int = 12) -> dict[str, bytes]:
     """The files of `cifar-100-python`, in the order of the archive."""
     meta = {
@@ -128,22 +117,8 @@ def cifar100_python(count: int = 12) -> dict[str, bytes]:
     }
 
 
-def cifar100_binary(count: int = 12) -> dict[str, bytes]:
-    """The files of `cifar-100-binary`."""
-    return {
-        "coarse_label_names.txt": "".join(f"{name}\n" for name in COARSE_NAMES).encode(),
-        "fine_label_names.txt": "".join(f"{name}\n" for name in FINE_NAMES).encode(),
-        **{f"{batch}.bin": records(cifar100_pictures(batch, count)) for batch in ("train", "test")},
-    }
-
-
-def records(pictures: Iterable[Picture]) -> bytes:
-    """A file of the binary version: of each image a byte a label, then its planes."""
-    return b"".join(bytes(picture.labels) + picture.pixels for picture in pictures)
-
-
 def pickled_batch(title: str, label_keys: Sequence[str], pictures: Sequence[Picture]) -> bytes:
-    """A file of the Python version."""
+    """The file of a batch."""
     lists = {
         key.encode(): [picture.labels[index] for picture in pictures]
         for index, key in enumerate(label_keys)
@@ -270,9 +245,8 @@ TWO_IMAGES = pixels_of(1) + pixels_of(2)
 
 
 def make_cifar10(folder: str) -> None:
-    """CIFAR-10 as downloaded and both versions unpacked, CIFAR-100 unpacked."""
-    python, binary = cifar10_python(20), cifar10_binary(20)
+    """CIFAR-10 as downloaded and unpacked, CIFAR-100 unpacked."""
+    python = cifar10_python(20)
     write_files(folder, {"cifar-10-python.tar.gz": tar_gz("cifar-10-batches-py", python)})
     write_files(os.path.join(folder, "cifar-10-batches-py"), python)
-    write_files(os.path.join(folder, "cifar-10-batches-bin"), binary)
     write_files(os.path.join(folder, "cifar-100-python"), cifar100_python(60))

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 as downloaded, in the Python and the binary version."""
+"""CIFAR-10 and CIFAR-100 as downloaded, in the Python version."""
 
 from __future__ import annotations
 
@@ -23,17 +23,14 @@ from beam_pipeline.core.errors import ContainerError, UsageError
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.cifar import (
     Cifar10,
-    Cifar100,
     CifarError,
     CifarReader,
     read_pickled,
-    read_records,
 )
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.storage import files
-from tests.harness import ALL_BAD, convert, dead_letters_of, digests, manifest_of, read_all
-from tests.layouts import bucket
+from tests.harness import convert, digests, manifest_of, read_all
 from tests.layouts.make_cifar10 import (
     CIFAR10_BATCHES,
     CIFAR10_NAMES,
@@ -41,34 +38,28 @@ from tests.layouts.make_cifar10 import (
     Picture,
     UInt8Array,
     batch_10,
-    cifar10_binary,
     cifar10_pictures,
     cifar10_python,
-    cifar100_binary,
     cifar100_pictures,
     cifar100_python,
+    pickled_batch,
     pixels_of,
     python2_pickle,
-    records,
     tar_gz,
 )
 from tests.pictures import write_files
 
-PY, BIN = "cifar-10-batches-py", "cifar-10-batches-bin"
-PY_100, BIN_100 = "cifar-100-python", "cifar-100-binary"
-TAR, TAR_BIN = "cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"
-NAMES = "batches.meta or batches.meta.txt"
+PY, TAR = "cifar-10-batches-py", "cifar-10-python.tar.gz"
+PY_100 = "cifar-100-python"
 NAMED_10 = (tuple(CIFAR10_NAMES),)
 
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, with `data` in it: every version of both sets."""
+    """The working directory, with `data` in it: both sets and their archives."""
     versions = {
         (PY, TAR): cifar10_python(),
-        (BIN, TAR_BIN): cifar10_binary(),
         (PY_100, f"{PY_100}.tar.gz"): cifar100_python(),
-        (BIN_100, f"{BIN_100}.tar.gz"): cifar100_binary(),
     }
     for (folder, archive), contents in versions.items():
         write_files(f"{tmp_path}/data/{folder}", contents)
@@ -135,7 +126,7 @@ def test_every_image_becomes_an_example_with_its_label_name_and_pixels(data: Pat
 
 def test_raw_examples_hold_the_pixels_row_by_row(data: Path) -> None:
     """Channels together, with the format that says so."""
-    assert convert("--images", f"data/{BIN}", "--output", "out", "--image_encoding", "raw") == 0
+    assert convert("--images", f"data/{PY}", "--output", "out", "--image_encoding", "raw") == 0
     examples = read_all("out")
     for i, picture in enumerate(cifar10_pictures("test_batch")):
         features = examples[f"test_batch/{i:05d}"]
@@ -149,20 +140,16 @@ def test_raw_examples_hold_the_pixels_row_by_row(data: Path) -> None:
 # Where the files are
 
 
-def test_nothing_is_copied_of_records_on_disk(data: Path) -> None:
-    """References point into the binary files; those into pickles point into what was unpacked."""
-    for path, uri, first, step in (
-        (f"data/{BIN}", f"{data}/data/{BIN}/data_batch_1.bin", 1, 3073),
-        (f"data/{PY}", f"{data}/a/data_batch_1", 0, 3072),
-        (f"data/{TAR_BIN}", f"{data}/a/data_batch_1.bin", 1, 3073),
-    ):
-        refs = sample_refs(source_of(SourceOptions(images=(path,))), data / "a")
-        ref = next(ref for ref in refs if ref.key == "data_batch_1/00007")
-        assert isinstance(ref, SampleRef)
-        assert (ref.uri, ref.offset, ref.size) == (uri, first + 7 * step, 3072)
-        with open(ref.uri, "rb") as file:
-            file.seek(ref.offset)
-            assert file.read(3072) == cifar10_pictures("data_batch_1")[7].pixels
+@pytest.mark.parametrize("path", [PY, TAR])
+def test_references_point_into_what_was_unpacked(data: Path, path: str) -> None:
+    """To the pixels of each image."""
+    refs = sample_refs(source_of(SourceOptions(images=(f"data/{path}",))), data / "a")
+    ref = next(ref for ref in refs if ref.key == "data_batch_1/00007")
+    assert isinstance(ref, SampleRef)
+    assert (ref.uri, ref.offset, ref.size) == (f"{data}/a/data_batch_1", 7 * 3072, 3072)
+    with open(ref.uri, "rb") as file:
+        file.seek(ref.offset)
+        assert file.read(3072) == cifar10_pictures("data_batch_1")[7].pixels
 
 
 @pytest.mark.slow
@@ -176,46 +163,27 @@ def test_an_archive_may_have_any_name_if_the_layout_is_named(data: Path) -> None
     assert digests("a") == digests("b")
 
 
-def test_records_in_a_bucket_are_unpacked_here(data: Path) -> None:
-    """As a request for each image would take too long."""
-    assert bucket.Bucket.scheme() == "bucket"
-    refs = sample_refs(
-        source_of(SourceOptions(images=(f"bucket://{data}/data/{BIN}",))), data / "unpacked"
-    )
-    assert {ref.uri for ref in refs} == {
-        f"{data}/unpacked/{batch}.bin" for batch in CIFAR10_BATCHES
-    }
-
-
 # What the classes are called
 
 
-@pytest.mark.parametrize("version", [PY, BIN])
-def test_the_files_say_what_classes_are_called(data: Path, version: str) -> None:
-    """Whatever the usual names are, and in their order; empty lines at the end do no harm."""
+def test_the_file_says_what_classes_are_called(data: Path) -> None:
+    """Whatever the usual names are, and in their order."""
     names = [f"class {i}" for i in range(10)][::-1]
     meta = python2_pickle({b"label_names": [name.encode() for name in names]})
-    text = "\r\n".join(names).encode() + b"\r\n\r\n"
-    file = {"batches.meta": meta} if version == PY else {"batches.meta.txt": text}
-    write_files(f"data/{version}", file)
-    source = source_of(SourceOptions(images=(f"data/{version}",)))
+    write_files(f"data/{PY}", {"batches.meta": meta})
+    source = source_of(SourceOptions(images=(f"data/{PY}",)))
     assert source.numbering.known == tuple((name, i) for i, name in enumerate(names))
     ref = next(ref for ref in sample_refs(source, "unpacked") if ref.key == "test_batch/00003")
     assert isinstance(ref, SampleRef)
     assert ref.labels[0] == "class 6"
 
 
-def test_without_their_file_the_classes_have_the_names_that_everyone_knows(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """And a note says so."""
-    (data / f"data/{BIN}/batches.meta.txt").unlink()
-    assert convert("--images", f"data/{BIN}", "--output", "out") == 0
-    assert [entry["name"] for entry in manifest_of("out")["classes"]] == CIFAR10_NAMES
-    assert (
-        f"Note: {data}/data/{BIN} does not contain batches.meta or batches.meta.txt; classes have the names "
-        "that CIFAR-10's have\n"
-    ) in capsys.readouterr().out
+def test_without_their_file_the_run_stops(data: Path) -> None:
+    """Nobody knows whether the numbers mean what CIFAR's mean."""
+    (data / f"data/{PY}/batches.meta").unlink()
+    assert usage_error(SourceOptions(images=(f"data/{PY}",))) == (
+        f"--images: {data}/data/{PY}, batches.meta: no such file; download cifar-10-python.tar.gz"
+    )
 
 
 def test_classes_that_no_image_has_keep_their_ids(data: Path) -> None:
@@ -230,71 +198,40 @@ def test_classes_that_no_image_has_keep_their_ids(data: Path) -> None:
     assert [entry["name"] for entry in manifest_of("out")["classes"]] == CIFAR10_NAMES
 
 
-# What is left out
-
-
-def dead_letter(key: str, uri: str, message: str) -> dict[str, str]:
-    return {
-        "stage": "labels",
-        "key": key,
-        "uri": uri,
-        "reason": "bad_label_value",
-        "message": message,
-        "file": uri,
-    }
-
-
-def test_labels_and_names_of_other_types_are_dead_letters(data: Path) -> None:
-    """Texts, lists, fractions and booleans are no labels; bytes that are not UTF-8 no file name."""
-    pixels = b"".join(pixels_of(i) for i in range(4))
-    python_2 = {
-        b"data": UInt8Array(4, 3072, pixels),
-        b"labels": [b"cat", 3, [1, 2], 4],
-        b"filenames": [b"a.png", b"b\xff.png", b"c.png", b"d.png"],
-    }
-    python_3 = {
-        "data": np.frombuffer(pixels, np.uint8).reshape(4, 3072),
-        "labels": [True, 5, 2.0, 1 << 100_000],
-        "filenames": ["a.png", "b.png", "c.png", "d.png"],
-    }
-    contents = {"test_batch": python2_pickle(python_2), "data_batch_1": pickle.dumps(python_3, 4)}
-    write_files("odd", {**contents, "batches.meta": cifar10_python()["batches.meta"]})
-    paths = ("odd/test_batch", "odd/data_batch_1")
-    assert convert("--images", *paths, "--output", "out", "--layout=cifar10", ALL_BAD) == 0
-    first, second = f"{data}/odd/data_batch_1", f"{data}/odd/test_batch"
-    wanted = "expected an integer from 0 to 9"
-    assert dead_letters_of("out") == [
-        dead_letter("data_batch_1/00000", first, f"label True, {wanted}"),
-        dead_letter("data_batch_1/00002", first, f"label 2.0, {wanted}"),
-        dead_letter("data_batch_1/00003", first, f"label a value of type int, {wanted}"),
-        dead_letter("test_batch/00000", second, f"label b'cat', {wanted}"),
-        dead_letter("test_batch/00001", second, r"file name b'b\xff.png', expected text in UTF-8"),
-        dead_letter("test_batch/00002", second, f"label [1, 2], {wanted}"),
-    ]
-    assert {key: f["image/filename"] for key, f in read_all("out").items()} == {
-        "data_batch_1/00001": [b"b.png"],
-        "test_batch/00003": [b"d.png"],
-    }
-
-
-def test_both_labels_of_cifar100_are_looked_at(data: Path) -> None:
-    """The message says which one it is; of an archive it names the archive."""
-    pictures = cifar100_pictures("test")
-    pictures[0] = pictures[0]._replace(labels=(20, 5))
-    pictures[1] = pictures[1]._replace(labels=(5, 100))
-    contents = {**cifar100_binary(), "test.bin": records(pictures)}
-    write_files(".", {"c.tar.gz": tar_gz(BIN_100, contents)})
-    arguments = ("--images", "c.tar.gz", "--output", "out", "--layout=cifar100", ALL_BAD)
-    assert convert(*arguments) == 0
-    uri = f"{data}/c.tar.gz"
-    assert dead_letters_of("out") == [
-        dead_letter("test/00000", uri, "coarse_label 20, expected an integer from 0 to 19"),
-        dead_letter("test/00001", uri, "fine_label 100, expected an integer from 0 to 99"),
-    ]
-    assert len(read_all("out")) == 22
-
-
 # What ends a run
+
+
+def read_batch(folder: Path, content: bytes) -> list[SampleRef]:
+    write_files(str(folder), {"test_batch": content})
+    return list(CifarReader(Cifar10(), NAMED_10).read(f"{folder}/test_batch", f"{folder}/unpacked"))
+
+
+@pytest.mark.parametrize("label", [b"cat", [1, 2], True, 2.0, 1 << 100, 10, -1])
+def test_a_label_that_is_no_class_ends_the_run(tmp_path: Path, label: Any) -> None:
+    """No batch that anybody publishes has one."""
+    content = {"data": np.zeros((2, 3072), np.uint8), "labels": [3, label]}
+    message = r"expected an integer from 0 to 9; download it again$"
+    with pytest.raises(ContainerError, match=message):
+        read_batch(tmp_path, pickle.dumps(content, 4))
+
+
+def test_a_file_name_that_is_no_text_ends_the_run(tmp_path: Path) -> None:
+    """Its bytes are not UTF-8."""
+    with pytest.raises(ContainerError, match="1 of the file names is not a text in UTF-8"):
+        read_batch(tmp_path, batch_10(filenames=[b"a.png", b"b\xff.png"]))
+
+
+def test_both_labels_of_cifar100_are_looked_at(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message tells which one it is; of an archive it names the archive and the batch."""
+    pictures = cifar100_pictures("test")
+    pictures[1] = pictures[1]._replace(labels=(5, 100))
+    batch = pickled_batch("testing batch 1 of 1", ("coarse_labels", "fine_labels"), pictures)
+    write_files(".", {"c.tar.gz": tar_gz(PY_100, {**cifar100_python(), "test": batch})})
+    assert convert("--images", "c.tar.gz", "--output", "out", "--layout=cifar100") == 1
+    problem = "fine_label 100, expected an integer from 0 to 99; download it again"
+    assert f"error: {data}/c.tar.gz: test: {problem}\n" in capsys.readouterr().err
 
 
 class Exploit:
@@ -336,28 +273,28 @@ BROKEN_PICKLES = {
     "a list for data": (batch_10(data=[1, 2]), f"'data' is [1, 2], {EXPECTED}"),
     "another shape": (
         batch_10(data=UInt8Array(4, 1536, TWO_IMAGES)),
-        f"'data' is a NumPy array of shape (4, 1536) and type 'u1', {EXPECTED}",
+        f"'data' is a NumPy array, {EXPECTED}",
     ),
     "a shape that is none": (
         batch_10().replace(b"K\x01K\x02M\x00\x0c\x86", b"K\x01NM\x00\x0c\x86"),
-        f"'data' is a NumPy array of shape (None, 3072) and type 'u1', {EXPECTED}",
+        f"'data' is a NumPy array, {EXPECTED}",
     ),
     "another type": (
         batch_10(data=UInt8Array(2, 3072, TWO_IMAGES, "i1")),
-        f"'data' is a NumPy array of shape (2, 3072) and type 'i1', {EXPECTED}",
+        f"'data' is a NumPy array, {EXPECTED}",
     ),
     "too few pixels": (
         batch_10(data=UInt8Array(2, 3072, TWO_IMAGES[:-1])),
-        f"'data' is a NumPy array of shape (2, 3072) and type 'u1', {EXPECTED}",
+        f"'data' is a NumPy array, {EXPECTED}",
     ),
     "no image": (
         batch_10(labels=[], filenames=[], data=UInt8Array(0, 3072, b"")),
-        f"'data' is a NumPy array of shape (0, 3072) and type 'u1', {EXPECTED}",
+        f"'data' is a NumPy array, {EXPECTED}",
     ),
     "no labels": (batch_10(labels=None), "'labels' is None, expected a list of 2"),
     "an array of labels": (
         pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "labels": np.zeros(2, np.uint8)}, 4),
-        "'labels' is a NumPy array of shape (2,) and type 'u1', expected a list of 2",
+        "'labels' is a NumPy array, expected a list of 2",
     ),
     "a label too few": (batch_10(labels=[1]), "'labels' is [1], expected a list of 2"),
     "a name too many": (
@@ -366,7 +303,7 @@ BROKEN_PICKLES = {
     ),
     "the order of Fortran": (
         pickle.dumps({"data": np.zeros((2, 3072), np.uint8, order="F"), "labels": [0, 0]}, 4),
-        f"'data' is a NumPy array of shape (2, 3072) and type 'u1 in Fortran order', {EXPECTED}",
+        f"'data' is a NumPy array, {EXPECTED}",
     ),
     "of Python 3's protocol 2": (
         pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "labels": [0, 0]}, 2),
@@ -384,25 +321,10 @@ BROKEN_PICKLES = {
 def test_a_broken_batch_is_refused_as_a_whole(tmp_path: Path, case: str) -> None:
     """Nobody knows which images it held; the message says file, place and what was expected."""
     content, message = BROKEN_PICKLES[case]
-    write_files(str(tmp_path), {"test_batch": content})
-    uri = f"{tmp_path}/test_batch"
     with pytest.raises(ContainerError) as caught:
-        list(CifarReader(Cifar10(), NAMED_10, archived=False).read(uri, str(tmp_path / "unpacked")))
-    assert str(caught.value).startswith(f"{uri}: {message}")
+        read_batch(tmp_path, content)
+    assert str(caught.value).startswith(f"{tmp_path}/test_batch: {message}")
     assert not (tmp_path / "unpacked/test_batch").exists()
-
-
-@pytest.mark.parametrize("size", [0, 1, 3072, 3074, 12 * 3073 - 1])
-def test_records_that_are_cut_short_are_refused(tmp_path: Path, size: int) -> None:
-    """A file of the binary version has whole records, and at least one."""
-    write_files(str(tmp_path), {"data_batch_4.bin": bytes(size)})
-    uri = f"{tmp_path}/data_batch_4.bin"
-    with pytest.raises(ContainerError) as caught:
-        list(CifarReader(Cifar10(), NAMED_10).read(uri, ""))
-    assert str(caught.value) == (
-        f"{uri}: {size} bytes, expected records of 3073 bytes: it is cut short, or no file of "
-        "CIFAR-10's binary version; download it again"
-    )
 
 
 def test_a_batch_that_cannot_be_read_ends_the_run(data: Path) -> None:
@@ -430,7 +352,7 @@ WHOLE = tar_gz(PY, cifar10_python())
 
 def flipped() -> bytes:
     """An archive with a wrong bit among bytes that are stored as they are."""
-    stored = gzip.compress(gzip.decompress(tar_gz(BIN, cifar10_binary())), compresslevel=0)
+    stored = gzip.compress(gzip.decompress(tar_gz(PY, cifar10_python())), compresslevel=0)
     content = bytearray(stored)
     content[content.index(pixels_of(1)) + 100] ^= 1
     return bytes(content)
@@ -438,7 +360,7 @@ def flipped() -> bytes:
 
 def unknown_block() -> bytes:
     """An archive whose second half is of a kind of block that there is not."""
-    tar = gzip.decompress(tar_gz(BIN, cifar10_binary()))
+    tar = gzip.decompress(tar_gz(PY, cifar10_python()))
     compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
     content = compressor.compress(tar[: len(tar) // 2]) + compressor.flush(zlib.Z_FULL_FLUSH)
     return content + b"\xff" * 1000
@@ -475,8 +397,8 @@ def test_an_archive_without_one_of_the_batches_is_refused(tmp_path: Path) -> Non
 
 
 def test_an_archive_with_a_batch_twice_is_refused(tmp_path: Path) -> None:
-    """As with both versions in one."""
-    contents = {**cifar10_python(), "test_batch.bin": cifar10_binary()["test_batch.bin"]}
+    """In two folders."""
+    contents = {**cifar10_python(), "again/test_batch": batch_10()}
     with pytest.raises(ContainerError, match="contains test_batch twice"):
         read_archive(tar_gz(PY, contents), tmp_path)
 
@@ -521,11 +443,11 @@ def test_a_folder_that_cannot_be_looked_into_is_refused(monkeypatch: pytest.Monk
 
 
 def test_an_archive_of_other_files_is_refused_before_the_job(tmp_path: Path) -> None:
-    """Without the file of names, all of it is read before, so what it lacks is known."""
+    """Without the file of names."""
     archive = tmp_path / "x.tar.gz"
     archive.write_bytes(tar_gz(PY, {"readme.html": b""}))
     assert usage_error(SourceOptions(images=(str(archive),)), "cifar100") == (
-        f"--images: {archive} lacks train, test; download it again"
+        f"--images: {archive}, meta: no such file; download cifar-100-python.tar.gz"
     )
 
 
@@ -535,15 +457,15 @@ def test_a_folder_without_some_batches_is_refused_with_their_names(data: Path) -
         (data / f"data/{PY}/{batch}").unlink()
     folder = f"{data}/data/{PY}"
     assert usage_error(SourceOptions(images=(folder,)), "auto") == (
-        f"--images: {folder} lacks data_batch_2, data_batch_4, data_batch_5, test_batch; download it "
-        f"again, or name the files that you want, such as {folder}/data_batch_1"
+        f"--images: {folder} lacks data_batch_2, data_batch_4, data_batch_5, test_batch of CIFAR-10's Python version; "
+        "expected all of its files, or a folder with cifar-10-batches-py. Download it again, or name single files"
     )
 
 
 @pytest.mark.parametrize(
     ("meta", "message"),
     [
-        (b"", "not a pickle, or one that is cut short"),
+        (b"", "no such file; download cifar-10-python.tar.gz"),
         (
             python2_pickle({b"num_vis": 3072}),
             "'label_names' is None, expected a list of 10",
@@ -564,7 +486,7 @@ def test_names_that_are_none_are_refused(data: Path, meta: bytes, message: str) 
     write_files(f"data/{PY}", {"batches.meta": meta})
     folder = f"{data}/data/{PY}"
     assert usage_error(SourceOptions(images=(folder,))).startswith(
-        f"--images: {folder}, {NAMES}: {message}"
+        f"--images: {folder}, batches.meta: {message}"
     )
 
 
@@ -617,7 +539,7 @@ def test_what_todays_python_pickles_is_read_too(protocol: int, texts: Any, packa
     copied: list[bytes] = []
     labels, filenames = read_pickled(io.BytesIO(data), Cifar10(), copied.append)
     assert b"".join(copied) == pixels.tobytes()
-    assert (labels, filenames) == (([3, 4],), [texts("a"), "b"])
+    assert (labels, filenames) == (([3, 4],), ["a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -702,13 +624,9 @@ def test_a_forged_type_does_not_reach_numpy() -> None:
     forged = pickle.dumps(
         {"data": np.zeros((2, 3072), np.dtype([("a", "u1")])), "labels": [0, 0]}, 4
     )
-    assert "and type 'V1', expected a NumPy array of shape (images, 3072) and type u1" in refused(
-        forged
-    )
+    assert refused(forged) == f"'data' is a NumPy array, {EXPECTED}"
     objects = pickle.dumps({"data": np.full((2, 3072), None), "labels": [0, 0]}, 4)
-    assert "and type 'O8', expected a NumPy array of shape (images, 3072) and type u1" in refused(
-        objects
-    )
+    assert refused(objects) == f"'data' is a NumPy array, {EXPECTED}"
 
 
 def test_a_file_larger_than_any_batch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -721,20 +639,3 @@ def test_a_file_larger_than_any_batch_is_refused(monkeypatch: pytest.MonkeyPatch
         "data": UInt8Array(images, 3072, bytes(images * 3072)),
     }
     assert refused(batch_10(**content)).startswith("more than 5 MiB, expected a file of CIFAR's")
-
-
-class _Dribble(io.BytesIO):
-    """A file that gives a few bytes at a time, as a network may."""
-
-    def read(self, size: int | None = -1) -> bytes:
-        return super().read(min(size, 1000) if size is not None and size >= 0 else 1000)
-
-
-def test_records_may_come_in_any_pieces() -> None:
-    """Labels are found wherever a piece ends, and all is handed on."""
-    pictures = [Picture((i % 20, i), "", pixels_of(i)) for i in range(20)]
-    copied: list[bytes] = []
-    labels, filenames = read_records(_Dribble(records(pictures)), Cifar100(), copied.append)
-    assert [list(numbers) for numbers in labels] == [[*range(20)], [*range(20)]]
-    assert filenames is None
-    assert b"".join(copied) == records(pictures)

@@ -16,11 +16,10 @@ def of(image_id: int, category: int, **more: Any) -> dict[str, Any]:
     return {"id": 1, "image_id": image_id, "category_id": category, **more}
 
 
-def test_the_beginning_of_a_large_file_is_surveyed() -> None:
-    """Of the rest only boxes are looked for."""
-    annotations = [*(of(number, 0) for number in range(coco_file.SURVEYED)), of(0, 1), of(1, 1)]
-    described = coco_file.Description(Classes, False, coco_file.SURVEYED)
-    assert coco_file.survey_annotations(iter(annotations)) == described
+def test_all_annotations_of_a_large_file_are_looked_at() -> None:
+    """A box after many annotations without one makes a file one of objects."""
+    annotations = [*(of(number, 0) for number in range(1000)), of(0, 1)]
+    assert coco_file.survey_annotations(iter(annotations)) == coco_file.Description(Classes)
     with_box = [*annotations, of(2, 1, bbox=[])]
     assert coco_file.survey_annotations(iter(with_box)) == coco_file.Description()
 

@@ -67,7 +67,7 @@ def test_lists_of_thousands_of_names_are_compared_in_one_pass(tmp_path: Path) ->
     (tmp_path / "train.txt").write_text("".join(f"{i}\n" for i in range(100)))
     names = _Read(map(str, range(1, 102)))
     notes = label_files.read_split_lists([str(tmp_path)], ("train",)).notes(names, "label files")
-    assert [note.partition(" ")[0] for note in notes] == ["1", "2"]
+    assert [note.partition(" ")[0] for note in notes] == ["1"]
     assert names.times < 5
 
 

@@ -59,19 +59,14 @@ def test_the_names_of_layouts_import_none() -> None:
 
 BATCHES = "{data_batch_1,data_batch_2,data_batch_3,data_batch_4,data_batch_5,test_batch}"
 TREE = {
-    **texts(
-        "", f"cifar/cifar-10-batches-py/{BATCHES}", f"cifar/cifar-10-batches-bin/{BATCHES}.bin"
-    ),
-    **texts("", "cifar/cifar-100-python/{train,test}", "cifar/cifar-100-binary/{train,test}.bin"),
+    **texts("", f"cifar/cifar-10-batches-py/{BATCHES}", "cifar/cifar-100-python/{train,test}"),
     **texts("", "cifar/{cifar-10-python,cifar-100-binary}.tar.gz", "one/train", "x.tar.gz"),
 }
 
 RECOGNISED = {
     "cifar": "cifar10: data_batch_1 and data_batch_2 in cifar/cifar-10-batches-py",
     "cifar/cifar-10-batches-py": "cifar10: data_batch_1 and data_batch_2 in cifar/cifar-10-batches-py",
-    "cifar/cifar-10-batches-bin": "cifar10: data_batch_1.bin and data_batch_2.bin in cifar/cifar-10-batches-bin",
     "cifar/cifar-100-python": "cifar100: train and test in cifar/cifar-100-python",
-    "cifar/cifar-100-binary/": "cifar100: train.bin and test.bin in cifar/cifar-100-binary",
     "cifar/cifar-10-python.tar.gz": "cifar10: named cifar-10-python.tar.gz",
     "cifar/cifar-100-binary.tar.gz": "cifar100: named cifar-100-binary.tar.gz",
     "gs://no-bucket/cifar-10-batches-py": "cifar10: named cifar-10-batches-py",

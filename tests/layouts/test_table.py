@@ -13,7 +13,7 @@ from PIL import Image
 
 from beam_pipeline.core import errors, packing, references
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
-from beam_pipeline.core.labels.table_rows import TableHead
+from beam_pipeline.core.labels.table_rows import TableHead, TableRows
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.layouts import heads, named_files, opening, table
 from beam_pipeline.layouts.layout import FileLabels, SourceOptions
@@ -142,9 +142,6 @@ def test_a_head_says_whether_it_is_the_whole_file(tmp_path: Path) -> None:
     assert heads.head(str(path)) == TableHead(str(path), b"x" * (4 << 20), False)
 
 
-NO_IMAGE = b"\x00\xff"
-
-
 @pytest.mark.parametrize(
     ("rows", "features", "message"),
     [
@@ -161,9 +158,9 @@ NO_IMAGE = b"\x00\xff"
             "--images {uri}, without --labels",
         ),
         (
-            [{"name": "a", "raw": NO_IMAGE}, {"name": "b", "raw": NO_IMAGE}],
+            [{"name": "a", "raw": b"\x00\xff"}],
             None,
-            "{uri}: no row can be used; row 1 has bytes that are not UTF-8 text in raw",
+            "{uri}: the column 'raw' contains bytes; write the table without it, or with texts",
         ),
         (
             [],
@@ -184,13 +181,13 @@ def test_a_parquet_file_without_rows_of_labels(
     assert heads.first_line(uri) is None
 
 
-def test_faulty_rows_beside_good_ones(tmp_path: Path) -> None:
-    """The good ones are the head; the others become dead letters when the file is read."""
+@pytest.mark.parametrize(("rows", "first"), [(1, 1), (30_000, 20_480)])
+def test_the_beginning_of_a_parquet_table(rows: int, first: int, tmp_path: Path) -> None:
+    """Its first rows, in whole batches."""
     uri = f"{tmp_path}/x.parquet"
-    write_parquet(uri, [{"name": b"a"}, {"name": NO_IMAGE}])
-    assert heads.head(uri) == TableHead(uri, b"", True, ({"name": "a"},))
-    write_parquet(uri, [{"name": NO_IMAGE}, *[{"name": b"a"}] * 30_000])
-    assert heads.head(uri) == TableHead(uri, b"", False, ({"name": "a"},) * 20_000)
+    write_parquet(uri, [{"name": "a"}] * rows)
+    beginning = TableRows([*range(1, first + 1)], {"name": ["a"] * first}, ragged=True)
+    assert heads.head(uri) == TableHead(uri, b"", rows == first, beginning)
 
 
 @pytest.mark.parametrize(("first", "second", "listed"), [("a/1.jpg", "b/2.jpg", 0), ("1", "2", 3)])

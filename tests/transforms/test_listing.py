@@ -19,6 +19,7 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
 from beam_pipeline.core.references import ImageRef
+from beam_pipeline.storage import listing
 from beam_pipeline.storage.listing import list_root
 from beam_pipeline.transforms import ImageFile, ReadAllImages, ReadImages
 from beam_pipeline.transforms.listing import ListImages
@@ -119,8 +120,10 @@ def test_a_pattern_and_label_files_hold_in_a_bucket(serve: Serve) -> None:
 
 def run(*roots: str) -> tuple[list[ImageRef], Tally]:
     """The images and counts of `ListImages` on Beam's engine."""
-    listing = ListImages(roots=tuple(map(ImageRoot, roots)), fan_out=SMALL, raises=False)
-    images, letters, tally = outputs(lambda p: p | listing, "images", DEAD_LETTERS, TALLY)
+    lists = ListImages(roots=tuple(map(ImageRoot, roots)), raises=False)
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(listing, "FAN_OUT", SMALL)
+        images, letters, tally = outputs(lambda p: p | lists, "images", DEAD_LETTERS, TALLY)
     assert letters == []
     return images, tally
 

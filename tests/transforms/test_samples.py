@@ -155,6 +155,15 @@ def test_a_guess_that_is_not_safe_is_a_question(tmp_path: Any) -> None:
     assert ReadLabels(f"{tmp_path}/labels.csv", yes=True).columns == answered.columns
 
 
+def test_a_missing_list_is_empty_unless_the_image_has_no_labels() -> None:
+    """Then all of its labels are missing, and an encoder writes only the mark."""
+    columns = LabelColumns.of_kinds({"tags": ["class"], "age": "int"})
+    kept = columns.with_unlabelled()
+    assert columns.checked({}) == ((), None)
+    assert kept.checked({"tags": ["a"], "labelled": 1}) == (("a",), None, 1)
+    assert kept.checked({"labelled": 0}) == (None, None, 0)
+
+
 def test_windows_end_at_the_join() -> None:
     """Images and rows of any windows meet."""
     with beam.Pipeline(FnApiRunner()) as pipeline:

@@ -155,7 +155,7 @@ LINES = st.lists(st.lists(CELLS, min_size=1, max_size=3).map(",".join), max_size
 HEADS = {
     ".csv": ("filename,label\na.jpg,cat\n", None),
     ".jsonl": ('{"filename": "a.jpg", "label": "cat"}\n{}', None),
-    ".parquet": ("", ({"filename": "a.jpg", "label": "cat"},)),
+    ".parquet": ("", table_rows.TableRows([1], {"filename": ["a.jpg"], "label": ["cat"]})),
 }
 
 
@@ -239,17 +239,17 @@ def test_json_lines_cut_anywhere_have_the_same_rows(
 
 @one_folder
 @given(
-    names=st.lists(st.sampled_from([b"a.jpg", b"c/b", b"", None, b"\xff"]), max_size=9),
+    names=st.lists(st.sampled_from(["a.jpg", "c/b", "", None]), max_size=9),
     group=st.integers(1, 4),
     size=st.integers(1, 900),
 )
 def test_a_parquet_table_cut_anywhere_has_the_same_rows(
-    tmp_path: Path, names: list[bytes | None], group: int, size: int
+    tmp_path: Path, names: list[str | None], group: int, size: int
 ) -> None:
     """One that changes after it was cut is refused, so that no row is lost."""
     path = tmp_path / "labels.parquet"
     columns = {
-        "filename": pyarrow.array(names, pyarrow.binary()),
+        "filename": pyarrow.array(names, pyarrow.string()),
         "label": pyarrow.array([f"{n}" for n in range(len(names))], pyarrow.string()),
     }
     parquet.write_table(pyarrow.table(columns), path, row_group_size=group)

@@ -22,17 +22,16 @@ from beam_pipeline.core.listing.cuts import (
     ByLines,
     ByRowGroups,
     Cut,
-    LineBlock,
     LineRange,
     RowGroupRange,
 )
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.core.references import ImageRef
+from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import Files, list_local_root
 from beam_pipeline.transforms import listing
 from beam_pipeline.transforms.listing import cut_files
-from beam_pipeline.work import file_parts
 from beam_pipeline.work.file_parts import (
     PART_BYTES,
     FilePart,
@@ -205,12 +204,12 @@ def test_a_file_that_cannot_be_looked_at_to_its_end_is_one_part(
 ) -> None:
     """None of its lines is read twice."""
     (tmp_path / "a.csv").write_bytes(LINES)
-    look_at = file_parts._look_at
+    read_part = files.read_part
 
-    def breaks(uri: str, start: int, *arguments: Any) -> LineBlock:
-        return look_at(uri if start < 100 else f"{tmp_path}/gone", start, *arguments)
+    def breaks(uri: str, size: int, offset: int) -> bytes:
+        return read_part(uri if offset < 99 else f"{tmp_path}/gone", size, offset)
 
-    monkeypatch.setattr(file_parts, "_look_at", breaks)
+    monkeypatch.setattr(files, "read_part", breaks)
     assert cut_into(tmp_path / "a.csv", 100) == [None]
 
 

@@ -337,5 +337,5 @@ def check_claimed_size(claimed: Size | None, header: ImageHeader, *, boxes: bool
         Reason.SIZE_MISMATCH,
         f"the label file is for an image of {claimed[0]} x {claimed[1]} pixels, this one has "
         f"{header.width} x {header.height}{hint}; take the image that was labelled, or correct the "
-        "size and the boxes in the label file",
+        "size and the boxes in the label file; in a table, --columns width:skip ignores the size",
     )

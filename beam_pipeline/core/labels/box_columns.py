@@ -18,7 +18,6 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -70,10 +69,9 @@ _IMAGE_SIZES = (
 
 _ANGLES = frozenset(["angle", "theta", "rotation", "rotationangle", "boxangle", "bboxangle"])
 
-_ROUNDED = 1.0  # pixel that the sides of a box may be off, as ends may count or not
-_ROUNDED_FRACTION = 1e-3
 _SIDES = 4
 _PERCENT = 100
+_BRACKETS = " [](){}"
 _BETWEEN_NUMBERS = re.compile(r"[\s,;]+")
 _PLAIN_NUMBERS = re.compile(r"[-+.\d]*", re.ASCII)
 _LONGEST_PLAIN = 38  # digits of a number that surely fits a float32
@@ -259,9 +257,6 @@ def inspect_boxes(
     lengths = [length for name in size for length in _floats(rows.cells(name)) if length]
     may_be_percent = form != CORNERS and max(lengths, default=math.inf) > _PERCENT
     pixels, doubt = _unit(boxes, may_be_percent=may_be_percent)
-    rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
-    if size and _is_of_boxes(boxes, rows, size, form, rounded):
-        size = ()
     known = _by_plain_name([name for name in values if name not in names])
     no_features = {*names, *_pair(known, _IMAGE_SIZES), label}
     empty = [all(map(cells.is_empty, box)) for box in zip(*map(rows.cells, names), strict=True)]
@@ -358,25 +353,6 @@ def _sides(
     return [[four[side] if four else "" for four in lists] for side in range(_SIDES)], faults
 
 
-def _is_of_boxes(
-    boxes: Sequence[_Numbers | None],
-    rows: TableRows,
-    size: Sequence[str],
-    form: str,
-    rounded: float,
-) -> bool:
-    """Returns True if width and height are the sides of the boxes: they are too short for an image."""
-    outside = False
-    for box, width, height in zip(boxes, *(_floats(rows.cells(n)) for n in size), strict=True):
-        if box is None or width is None or height is None:
-            continue
-        xmin, ymin, xmax, ymax = _TO_CORNERS[form](*box)
-        if abs(xmax - xmin - width) > rounded or abs(ymax - ymin - height) > rounded:
-            return False
-        outside = outside or xmax > width + rounded or ymax > height + rounded
-    return outside
-
-
 def _unit(boxes: Sequence[_Numbers | None], *, may_be_percent: bool) -> tuple[bool, str]:
     """Returns (boxes are in pixels, why they may not be), judged by the range of the values.
 
@@ -462,9 +438,7 @@ def _items_or_none(cell: Any) -> Sequence[Any] | None:
     """The four items of a list, perhaps as text, with brackets or without; None for any other cell."""
     items: Sequence[Any] = cell if isinstance(cell, list) else ()
     if isinstance(cell, str):
-        with suppress(ValueError):
-            items_of = cells.bracketed_items if _is_bracketed(cell) else _BETWEEN_NUMBERS.split
-            items = items_of(cell.strip())
+        items = _BETWEEN_NUMBERS.split(cell.strip(_BRACKETS))
     return items if len(items) == _SIDES else None
 
 

@@ -55,7 +55,6 @@ _NUMBERS = re.compile(r"[-+.\d](?:[-+.\deE\s]|nan|inf)*")
 _RUNS = re.compile(r"\d{1,18} [1-9]\d{0,17}(?: \d{1,18} [1-9]\d{0,17})*")
 _MISSING = frozenset(["None", "null"])
 _NO_LIST = "not a list in brackets"
-_MAYBE_INFINITE = re.compile(r'"-?\d[-+.\deE]{2,}"')
 
 
 _Value = TypeVar("_Value")
@@ -229,6 +228,8 @@ def parse_value(value: Any, kind: ColumnKind) -> references.Scalar:
     """
     if is_nested(value):
         raise ValueError(f"a nested {type(value).__name__}, expected one value")
+    if isinstance(value, float) and math.isinf(value):  # 1e999 of JSON
+        raise ValueError("an infinite number, which only texts may be")
     if kind in _TEXTS:
         return text_of(value)
     is_text = isinstance(value, str)
@@ -320,16 +321,6 @@ def are_nested(cells: Sequence[Any]) -> bool:
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-class InfiniteNumber(str):
-    """A number of JSON that no float can hold, as written."""
-
-
-def json_float(text: str) -> float | str:
-    """Parses a number of JSON; one that would be infinite stays a text, a fault of its cell."""
-    number = float(text)
-    return InfiniteNumber(text) if math.isinf(number) else number
-
-
 def json_text(value: Any) -> str | None:
     """Returns a cell as JSON: without spaces, in UTF-8, keys in their order; None for an empty one.
 
@@ -342,25 +333,17 @@ def json_text(value: Any) -> str | None:
     parsed = value
     try:
         if isinstance(value, str):
-            parsed = None if is_empty(value) else json.loads(value, parse_float=json_float)
+            parsed = None if is_empty(value) else json.loads(value)
         if parsed is None:
             return None
         text = json.dumps(parsed, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         if not is_utf8(text):
             raise ValueError("it escapes half a character")
-        if _MAYBE_INFINITE.search(text) and _has_infinite(parsed):
-            raise ValueError("a number is too large")
     except RecursionError as error:
         raise BadCellError(f"{excerpt(value)} is nested too deep") from error
     except ValueError as error:
         raise BadCellError(f"{excerpt(value)} is not JSON: {error}") from error
     return text
-
-
-def _has_infinite(value: Any) -> bool:
-    if isinstance(value, dict | list):
-        return any(map(_has_infinite, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, InfiniteNumber)
 
 
 def _parse_list(value: Any, column: Column, separator: str) -> references.LabelValue:

@@ -50,7 +50,7 @@ class ParquetColumns:
       structs: names of those columns of images that are structs of bytes and path.
       labels: names of the columns that may contain labels.
       others: names of the other columns: bytes that are not images.
-      floats, texts: names of the columns of labels that contain such values, or lists of them.
+      kinds: column of labels -> its type in --columns, of those with floats or texts, or lists of them.
       classes: column, or "<column>.<list>" of objects -> names of its classes, in order of their ids.
     """
 
@@ -61,8 +61,7 @@ class ParquetColumns:
     structs: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
-    floats: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -88,16 +87,11 @@ def json_value(value: Any) -> Any:
     """Returns a value of Arrow as one of JSON, of which numbers, texts, true and false, None, lists and dicts are.
 
     A missing number (NaN, as pandas writes it) becomes None, a date or a decimal its text.
-
-    Raises:
-      UnicodeDecodeError: bytes in it are not UTF-8.
     """
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if value is None or isinstance(value, (str, int)):  # bool is an int
         return value
-    if isinstance(value, bytes):
-        return value.decode()
     if isinstance(value, dict):
         return {str(name): json_value(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -132,7 +126,8 @@ def parquet_columns(file: BinaryIO, uri: str) -> ParquetColumns:
 def _columns(opened: Any, schema: Any) -> ParquetColumns:
     from pyarrow import types
 
-    names: dict[str, Any] = defaultdict(list)  # attribute -> columns
+    names: dict[str, list[str]] = defaultdict(list)  # attribute -> columns
+    kinds: dict[str, str] = {}
     features = _described(schema)
     for column in schema:
         name, item = column.name, _item_type(column.type)
@@ -150,14 +145,15 @@ def _columns(opened: Any, schema: Any) -> ParquetColumns:
         else:
             names["labels"].append(name)
             if types.is_floating(item):
-                names["floats"].append(name)
+                kinds[name] = "float"
             elif types.is_string(item) or types.is_large_string(item):
-                names["texts"].append(name)
+                kinds[name] = "str"
     metadata = opened.metadata
     size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
     return ParquetColumns(
         rows=metadata.num_rows,
         bytes_per_row=size // max(1, metadata.num_rows),
+        kinds=kinds,
         classes=dict(_class_names(features)),
         **{attribute: tuple(columns) for attribute, columns in names.items()},
     )

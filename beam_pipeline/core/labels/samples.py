@@ -113,20 +113,6 @@ class RowMerger:
             return first._replace(values=tuple(values))
         return first._replace(values=tuple(map(_without_lines, values)), file="", line=0)
 
-    def listed(self, rows: Sequence[tuple[LabelValue, ...]]) -> Sequence[tuple[LabelValue, ...]]:
-        """The values of rows that are the only ones of their images: lists that are put together are not None."""
-        if not any(self.repeated):
-            return rows
-        return [
-            tuple(
-                () if value is None and many else value
-                for value, many in zip(values, self.repeated, strict=True)
-            )
-            if None in values
-            else values
-            for values in rows
-        ]
-
     def _completed(self, rows: Sequence[LabelRow]) -> LabelRow | tuple[LabelRow, LabelRow]:
         merged = rows[0]
         for row in rows[1:]:

@@ -8,7 +8,7 @@ CSV and TSV files have a header, or are lists without one:
 | `a.jpg,cat` | `CSV` | `filename`, `label` |
 | `a.jpg cat` | `SPACED` | `filename`, `label` |
 | `kitchen/int474.jpg`, `apple_pie/1005649`, `2008_000008` | `NAMES` | `filename` |
-| `0787226 Boeing 707-320` | `NAMES` | `filename`, `label` |
+| `0787226 Boeing 707-320` | `SPACED` | `filename`, `label` |
 | `a.jpg 1,2,30,40,0 5,6,70,80,1`, as of keras-yolo3 | `BOXED` | `filename`, the corners, `class` |
 | `a.jpg#0`, a tab and a caption, as of Flickr8k | `NUMBERED` | `filename`, `caption` |
 
@@ -34,7 +34,6 @@ from beam_pipeline.core.labels.table_rows import Format, LabelTable, TableHead, 
 from beam_pipeline.core.listing import cuts
 
 _BEFORE_JSON = b"\r\n\t \xef\xbb\xbf"
-_NOT_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")  # bytes that are no characters there
 _SPACE_BYTES = 1 << 16  # of a file's beginning, which are rarely all spaces
 _EXCELS_SEPARATOR = re.compile(r'\s*"?sep=([^"\w]?)"?\s*', re.IGNORECASE)
 _EXTENSIONS = frozenset((".csv", ".tsv", ".tab", ".txt", ".lst", ".list", ""))
@@ -118,11 +117,15 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
         return _with_columns(head, replace(table, delimiter=delimiter, header_lines=2))
     delimiter = "\t" if extension in (".tsv", ".tab") else cuts.separator_of(first)
     cell = first.split(delimiter)[0].strip()
-    if table_rows.name_and_label(first) and not table_rows.is_image_name(cell):
-        return replace(table, format=Format.SPACED, header=LIST_HEADER, header_lines=0)
+    spaced = replace(table, format=Format.SPACED, header=LIST_HEADER, header_lines=0)
+    name, *_ = (*table_rows.name_and_label(first), "")
+    if table_rows.is_image_name(name) and not table_rows.is_image_name(cell):
+        return spaced
     if not head.whole and len(lines) > 1:
         lines.pop()  # which may be incomplete
     names = header_of_names(list(islice(filter(str.strip, lines), _COMPARED)), head.uri)
+    if names == LIST_HEADER:
+        return spaced
     if names:
         return replace(table, format=Format.NAMES, header=names, header_lines=0)
     return _with_columns(head, replace(table, delimiter=delimiter))
@@ -148,19 +151,19 @@ def guess_encoding(head: TableHead) -> str:
     broken = sum("\udc80" <= mark <= "\udcff" for mark in text)
     if not broken or broken <= sum(mark > "\x7f" for mark in text) - broken:
         return table_rows.UTF_8
-    return table_rows.LATIN if _NOT_WINDOWS.search(head.data) else table_rows.WINDOWS
+    return table_rows.WINDOWS
 
 
 def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
     """Returns notes for the user on how a file is read, one sentence each."""
     name = posixpath.basename(table.uri)
-    if table.encoding in (table_rows.WINDOWS, table_rows.LATIN):
+    if table.encoding == table_rows.WINDOWS:
         words = re.findall(r"\w*[^\x00-\x7f]\w*", head.data.decode(table.encoding, "replace"))
         yield (
             f"{name} is not UTF-8 and is read as {table_rows.ENCODING_NAMES[table.encoding]}, with words such "
             f"as {', '.join(map(repr, words[:1]))}; override it with --labels_encoding NAME"
         )
-    if table.format is Format.NAMES and len(table.header) == 1:
+    if table.format is Format.NAMES:
         yield f"{name} has no header, and is read as a list of images without labels"
     elif not table.header_lines:
         columns = ", ".join(table.header)
@@ -324,7 +327,8 @@ def header_of_names(lines: Sequence[str], uri: str) -> tuple[str, ...]:
         )
     if table_rows.is_image_name(lines[0]) or (len(words[0]) == 1 and _looks_like_a_name(lines[0])):
         return LIST_HEADER[:1]
-    return LIST_HEADER if all(map(_is_named_label, words)) else ()
+    pairs = [*map(table_rows.name_and_label, lines)]
+    return LIST_HEADER if all(pair and _looks_like_a_name(pair[0]) for pair in pairs) else ()
 
 
 def _are_numbered(lines: Sequence[str], words: Sequence[Sequence[str]]) -> bool:
@@ -339,12 +343,3 @@ def _are_numbered(lines: Sequence[str], words: Sequence[Sequence[str]]) -> bool:
 def _looks_like_a_name(word: str) -> bool:
     """True if a word is more likely the name of an image than of a column."""
     return "/" in word or any(map(str.isdigit, word))
-
-
-def _is_named_label(words: Sequence[str]) -> bool:
-    if len(words) != len(LIST_HEADER) or not _looks_like_a_name(words[0]):
-        return False
-    several = words[1].split()
-    numbers = [re.fullmatch(r"[+-]?\d+(?:\.\d*)?", text) for text in several]
-    are_images = any(map(table_rows.is_image_name, (words[0], *several)))
-    return not (are_images or (len(several) > 1 and all(numbers)))

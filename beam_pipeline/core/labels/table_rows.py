@@ -29,16 +29,16 @@ from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.errors import LabelTableError, reason_of
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
-from beam_pipeline.core.labels.cells import by_text, is_number, json_float
+from beam_pipeline.core.labels.cells import by_text, is_number
 from beam_pipeline.core.labels.parquet_columns import json_value, parquet_errors
 from beam_pipeline.core.listing import cuts, filters
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.text import excerpt, is_utf8, printable
 
-UTF_8, WINDOWS, LATIN = "utf-8-sig", "cp1252", "latin-1"
-ENCODING_NAMES = {WINDOWS: "Windows-1252", LATIN: "Latin-1", UTF_8: "UTF-8", "utf-16": "UTF-16"}
+UTF_8, WINDOWS = "utf-8-sig", "cp1252"
+ENCODING_NAMES = {WINDOWS: "Windows-1252", UTF_8: "UTF-8", "utf-16": "UTF-16"}
 _WIDE = ("utf-16", "utf-32", "utf-7")  # codecs that cannot turn a bad byte into a surrogate
-_BYTEWISE = frozenset((UTF_8, "utf-8", "ascii", WINDOWS, LATIN))
+_BYTEWISE = frozenset((UTF_8, "utf-8", "ascii", WINDOWS, "latin-1"))
 """Encodings whose line break byte is never part of another character."""
 
 BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 25,000 rows
@@ -48,8 +48,8 @@ _MOST_LINES = 10
 
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
 _EXTENSION = "|".join(re.escape(ending) for ending in sorted(filters.IMAGE_EXTENSIONS) if ending)
-_SPACED = re.compile(rf"\s*(\S.*?(?:{_EXTENSION}))\s+(\S.*?)\s*", re.IGNORECASE)
-"""A line such as `n01440764/n01440764_10026.JPEG 0`: the image's name and its label."""
+_SPACED = re.compile(rf"\s*(\S.*?(?:{_EXTENSION})|\S+)\s+(\S.*?)\s*", re.IGNORECASE)
+"""A line such as `n01440764/n01440764_10026.JPEG 0` or `0787226 Boeing 707-320`: the image's name and its label."""
 _BOXED = re.compile(
     rf"\s*(\S.*?(?:{_EXTENSION}))((?:\s+-?\d[\d.]*(?:,-?\d[\d.]*){{3}},\w+)*)\s*", re.IGNORECASE
 )
@@ -130,13 +130,13 @@ class TableHead(NamedTuple):
       uri: the file.
       data: its first bytes; empty for a Parquet file.
       whole: True if that is the whole file.
-      rows: the first rows of a Parquet file; None for any other.
+      rows: the first rows of a Parquet file, or of what is no file; None for any other.
     """
 
     uri: str
     data: bytes
     whole: bool
-    rows: tuple[Mapping[str, Any], ...] | None = None
+    rows: TableRows | None = None
 
 
 @dataclass
@@ -185,14 +185,6 @@ class TableRows:
         if self.ragged and absent is not ABSENT:
             return [absent if cell is ABSENT else cell for cell in cells]
         return cells
-
-    def fields(self) -> Sequence[Mapping[str, Any]]:
-        """The rows as objects of JSON."""
-        rows = zip(*self.columns.values(), strict=True)
-        return [
-            {name: cell for name, cell in zip(self.columns, row, strict=True) if cell is not ABSENT}
-            for row in rows
-        ]
 
     def chosen(self, rows: Sequence[int]) -> TableRows:
         """Some of the rows, without faults."""
@@ -253,10 +245,8 @@ def read_lines(
 
 def head_rows(head: TableHead, table: LabelTable) -> TableRows:
     """The complete rows of a file's beginning, without those that have faults, nor spaces around texts."""
-    rows: TableRows | None = None
-    if head.rows is not None:
-        rows = TableRows.of_fields(range(1, len(head.rows) + 1), head.rows)
-    else:
+    rows = head.rows
+    if rows is None:
         data = head.data
         if not head.whole and table.delimiter:
             data = data[: data.rfind(b"\n") + 1] or data
@@ -421,7 +411,7 @@ def _lines(file: BinaryIO, encoding: str, table: LabelTable, first_line: int) ->
         fields: Any = ()
         if not problem and table.format is Format.JSON_LINES:
             try:
-                fields = json.loads(record, parse_float=json_float)
+                fields = json.loads(record)
                 problem = _json_problem(fields, record, encoding)
             except (ValueError, RecursionError) as error:
                 problem = f"not JSON: {reason_of(error)}"
@@ -439,7 +429,7 @@ def cells_of_line(line: str, table: LabelTable) -> Sequence[Sequence[str]]:
     if table.format is Format.BOXED:
         return boxed_objects(line)
     if table.format is Format.NAMES:
-        return [line.strip().split(maxsplit=1) if len(table.header) > 1 else [line.strip()]]
+        return [[line.strip()]]
     if table.format is Format.SPACED:
         return [name_and_label(line)]
     caption = NUMBERED.fullmatch(line)
@@ -459,8 +449,8 @@ def name_and_label(line: str) -> Sequence[str]:
     if not match:
         return ()
     words = re.split(r"[\s,]+", match[2])
-    if len(words) > 1 and (all(map(is_number, words)) or any(map(is_image_name, words))):
-        return ()  # boxes, several labels or pairs of images
+    if any(map(is_image_name, words)) or (len(words) > 1 and all(map(is_number, words))):
+        return ()  # pairs of images, boxes or several labels
     return match.groups()
 
 
@@ -481,7 +471,7 @@ def _json_array(
       LabelTableError: the array is broken.
     """
     errors = decoding_errors(encoding)
-    array = JsonFile(file, encoding=encoding, errors=errors, parse_float=json_float)
+    array = JsonFile(file, encoding=encoding, errors=errors)
     try:
         for item in array.elements():
             fault = encoding_problem(array.text, encoding)
@@ -536,27 +526,11 @@ def _parquet_chunks(
         opened = parquet.ParquetFile(file)
         batches = cuts.numbered_batches(opened, groups, rows_at_once=_ROWS_AT_ONCE, file=file)
         for first, batch in batches:
-            broken: dict[int, list[str]] = {}
-            cells = batch.to_pydict()
-            columns = {name: _json_cells(cells[name], name, broken) for name in cells}
-            rows = TableRows(range(first, first + len(batch)), columns)
-            if broken:
-                rows = rows.chosen([row for row in range(len(rows)) if row not in broken])
-                message = "bytes that are not UTF-8 text in "
-                faults = sorted(broken.items())
-                rows.faults = [(first + row, message + ", ".join(names)) for row, names in faults]
-            yield rows
+            columns = {name: _json_cells(cells) for name, cells in batch.to_pydict().items()}
+            yield TableRows(range(first, first + len(batch)), columns)
 
 
-def _json_cells(cells: Sequence[Any], name: str, broken: dict[int, list[str]]) -> Sequence[Any]:
-    """The cells of a column of Arrow as JSON has them; rows of bytes that are not text are added to `broken`."""
-    if set(map(type, cells)) <= {str, int, bool, type(None)}:
-        return cells
-    values = []
-    for row, cell in enumerate(cells):
-        try:
-            values.append(json_value(cell))
-        except UnicodeDecodeError:
-            values.append(None)
-            broken.setdefault(row, []).append(name)
-    return values
+def _json_cells(cells: Sequence[Any]) -> Sequence[Any]:
+    """The cells of a column of Arrow as JSON has them."""
+    plain = set(map(type, cells)) <= {str, int, bool, type(None)}
+    return cells if plain else [*map(json_value, cells)]

@@ -121,11 +121,7 @@ def _typed(
     if schema.split_column:
         written = rows.cells(schema.split_column, ABSENT)
         splits = parsed(schema.split_column, written, partial(_split_of, table=table))
-        if problems and None in splits:  # as written where it names none, which is a problem
-            splits = [
-                cells.text_of(cell) if split is None else split
-                for cell, split in zip(written, splits, strict=True)
-            ]
+        splits = [split or "" for split in splits] if problems else splits
     texts = [problems.get(row, "") for row in range(count)] if problems else Same("", count)
     sizes = box_columns.claimed_sizes(rows, schema.leading.size)
     uris = Same(table.uri, count)

@@ -186,13 +186,8 @@ class _Tar:
             while self._at < end:
                 self.read(min(end - self._at, _CHUNK_BYTES), self._at)
             start = end
-        empty_bytes = 0
-        while data := self._file.read(_CHUNK_BYTES):
-            if data.strip(b"\0"):
-                raise self._damaged(start, "an empty block, and then more")
-            empty_bytes += len(data)
-        if empty_bytes < _BLOCK:
-            raise self._damaged(start, "one empty block, expected two at the end of an archive")
+        if self._file.read(_BLOCK + 1) != bytes(_BLOCK):
+            raise self._damaged(start, "an empty block, expected another one and the end")
 
     def read(self, size: int, start: int) -> bytes:
         """The next bytes of the member whose header is at `start`."""

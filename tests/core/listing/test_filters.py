@@ -62,7 +62,7 @@ def test_files_beside_shards_are_known() -> None:
     """None of them is taken for the user's labels where the data set lies among the images."""
     names = [f"{name}.json" for name in ("manifest", "dataset_info", "features", "croissant")]
     names += ["changes.json", "duplicates.json", "dead_letters.jsonl", "labels.txt", "README.md"]
-    names += ["label_map.pbtxt", "schema.pbtxt", "report.html", "image_class_label.labels.txt"]
+    names += ["label_map.pbtxt", "schema.pbtxt", "report.html", "image.class.label.labels.txt"]
     for entry in SIDE_FILES:
         assert any(re.fullmatch(entry.pattern, name) for name in names), entry
     assert not seen([*names, "d-train.tfrecord-00000-of-00002"]).by_extension().counts

@@ -143,8 +143,8 @@ SECOND = SHARD.index(b"b.jpg")
         (b"", "x: the member at byte 0: the file ends before the archive does"),
         (SHARD[:700], "member at byte 0: the file ends"),
         (SHARD[:-1024], rf"member at byte {len(SHARD) - 1024}: the file ends"),
-        (SHARD[:-512], "one empty block, expected two"),
-        (SHARD + b"x", "an empty block, and then more"),
+        (SHARD[:-512], "an empty block, expected another one and the end"),
+        (SHARD + b"x", "an empty block, expected another one and the end"),
         (SHARD.replace(b"b.jpg", b"c.jpg"), rf"member at byte {SECOND}: the header is not as"),
         (SHARD.replace(b'{"image/class', b'["image/class'), "x: sample 0 at byte 0: "),
         (
