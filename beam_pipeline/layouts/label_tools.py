@@ -14,7 +14,7 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_split
 from beam_pipeline.core.text import excerpt, quoted
 from beam_pipeline.layouts import entries, image_records, layout, tree
-from beam_pipeline.layouts.entries import Labelled, LabelledObject
+from beam_pipeline.layouts.entries import Bitmap, Labelled, LabelledObject
 from beam_pipeline.layouts.label_files import BadLabelError, opened
 
 
@@ -272,10 +272,10 @@ _UPLOADED = re.compile(r"(?:.*/)?[0-9a-f]{8}-(.+)")
 """Names of uploaded images, which get a prefix."""
 
 _FOLDERS = 50  # that are searched for such names
-_LEFT_OUT = {"radiusX": "ellipse", "vertices": "vector", "sequence": "track", "rle": "brush mask"}
+_LEFT_OUT = {"radiusX": "ellipse", "vertices": "vector", "sequence": "track"}
 """Members of a result's value -> the kind of an object without a box."""
 
-_PLACE = frozenset(["x", "y", "width", "height", "points", *_LEFT_OUT])
+_PLACE = frozenset(["x", "y", "width", "height", "points", "rle", *_LEFT_OUT])
 _CLASS = ""
 
 
@@ -292,7 +292,8 @@ class LabelStudio(image_records.RecordLayout):
           "predictions": [], "data": {"image": "/data/upload/1/1a2b3c4d-street.jpg"}}]
 
     Coordinates are per cent of the image. A rectangle is turned clockwise around its first corner. Results of one
-    id describe one region; those without a place in the image describe the whole of it. Sources:
+    id describe one region; those without a place in the image describe the whole of it. A brush mask is RGBA,
+    compressed by `rle-pack`, whose pixels are those that are not transparent. Sources:
     https://labelstud.io/guide/task_format and https://labelstud.io/guide/export
 
     Attributes:
@@ -369,7 +370,7 @@ def _opinion(annotation: Any) -> Labelled:
         if not place.keys() & _PLACE:
             for name, items in values.items():
                 fields.setdefault(name, []).extend(items)
-        elif place.keys() & {"points", "height"}:
+        elif place.keys() & {"points", "height", "rle"}:
             objects.append(_region(place, values, size))
         else:
             kinds = (kind for key, kind in _LEFT_OUT.items() if key in place)
@@ -395,11 +396,13 @@ def _add_values(
 def _region(
     place: Mapping[str, Any], values: dict[str, list[Any]], size: references.Size | None
 ) -> LabelledObject:
-    """The object of a polygon or rectangle."""
+    """The object of a polygon, rectangle or brush mask."""
     classes = values.pop(_CLASS, [])
     if len(classes) != 1:
         raise BadLabelError(f"a region with the labels {excerpt(classes)}, expected one")
     label, attributes = entries.text_at({"label": classes[0]}, "label"), entries.one_or_all(values)
+    if "rle" in place:
+        return LabelledObject(label, *_brushed(place["rle"], size), attributes)
     if "points" in place:
         shape = entries.outlined([side / 100 for side in entries.points_at(place, "points")])
         return LabelledObject(label, *shape, attributes)
@@ -413,3 +416,50 @@ def _region(
     corners = entries.corners_of(pixels, turned, (pixels[0], pixels[1]))
     points = [side / size[number % 2] for number, side in enumerate(corners)]
     return LabelledObject(label, *entries.outlined(points), {**attributes, "rotation": turned})
+
+
+def _brushed(rle: Any, size: references.Size | None) -> entries.Shape:
+    """The shape of a mask that was drawn with a brush."""
+    from PIL import Image  # few jobs have masks
+
+    if size is None or 4 * size[0] * size[1] > entries.MOST_PIXELS:
+        raise BadLabelError("a mask without original_width and original_height, or a too large one")
+    width, height = size
+    try:
+        alpha = _unpacked(bytes([*rle]), 4 * width * height)[3::4]
+    except (TypeError, ValueError) as error:
+        raise BadLabelError(f"the rle of a mask is not one of {width} x {height} pixels") from error
+    mask = Image.frombytes("L", size, alpha)
+    part = mask.getbbox()
+    if part is None:
+        raise BadLabelError("a mask without a pixel")
+    left, top, right, bottom = part
+    pixels = mask.crop(part).point(bool).tobytes()
+    box = (left / width, top / height, right / width, bottom / height)
+    return box, Bitmap(left, top, right - left, bottom - top, pixels)
+
+
+def _unpacked(packed: bytes, length: int) -> bytes:
+    """The bytes that `rle-pack` compressed. Raises ValueError.
+
+    32 bits are their number, 5 the bits of each, and 4 x 4 the bits of four kinds of counts. Then come a flag,
+    the kind of the count, and the count of either equal or different values, each less 1. Source:
+    https://github.com/thi-ng/umbrella/tree/develop/packages/rle-pack
+    """
+    bits, at = "".join(f"{byte:08b}" for byte in packed), 0
+
+    def take(count: int) -> int:
+        nonlocal at
+        at += count
+        return int(bits[at - count : at], 2)
+
+    number, word = take(32), take(5) + 1
+    counts = [take(4) + 1 for _ in range(4)]
+    out = bytearray()
+    while len(out) < number == length:
+        are_equal = take(1)
+        count = take(counts[take(2)]) + 1
+        out += bytes([take(word)]) * count if are_equal else bytes(take(word) for _ in range(count))
+    if len(out) != length or at > len(bits):
+        raise ValueError("of another length")
+    return bytes(out)

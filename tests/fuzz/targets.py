@@ -15,7 +15,6 @@ import re
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -538,7 +537,6 @@ TARGETS: dict[str, Target] = {
         [
             _framed(_examples()),
             gzip.compress(_framed(_examples()), 1),
-            zlib.compress(_framed(_examples()), 1),
         ],
     ),
     "where-expression": Target(

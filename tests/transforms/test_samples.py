@@ -144,14 +144,14 @@ def test_rows_of_files_and_their_faults(tmp_path: Any, monkeypatch: pytest.Monke
 def test_a_guess_that_is_not_safe_is_a_question(tmp_path: Any) -> None:
     """In arguments, with the call that answers it; the constructor does not look at the file."""
     labels = ReadLabels(f"{tmp_path}/labels.csv", key_column="file")
-    rows = "".join(f"{i}.jpg,{i % 3}\n" for i in range(40))
-    write_files(str(tmp_path), {"labels.csv": "file,partition\n" + rows})
+    rows = "".join(f"{i}.jpg,{i % 2},{1 - i % 2}\n" for i in range(40))
+    write_files(str(tmp_path), {"labels.csv": "file,cat,dog\n" + rows})
     with pytest.raises(QuestionError, match="accept the guess with yes=True") as raised:
         _ = labels.columns
     assert "--" not in str(raised.value)
     (call,) = (line for line in str(raised.value).splitlines() if line.startswith("    "))
     answered = eval(call, {"ReadLabels": ReadLabels})
-    assert [(c.name, c.kind.value) for c in answered.columns.columns] == [("partition", "class")]
+    assert [(c.name, c.kind.value) for c in answered.columns.columns] == [("one_hot", "class")]
     assert ReadLabels(f"{tmp_path}/labels.csv", yes=True).columns == answered.columns
 
 

@@ -277,10 +277,19 @@ def _nothing_joined(tally: Tally, option: str) -> str:
     if not unlabelled and not missing:
         return message
     if tally.label_rows or missing or tally.dead[Reason.BAD_ROW]:  # a pipeline counts no rows
-        fields = " and" if option == "--masks" else ","
-        more = "" if option == "--masks" else " and --key_column"
-        return f"{message}. Check --images, which names are relative to{fields} {option}{more}"
+        named = " and --masks" if option == "--masks" else f", {option} and --key_column"
+        return f"{message}. Names are relative to --images; check it{named}{_below(tally)}"
     return f"{message}. {_NO_LABELS}"
+
+
+def _below(tally: Tally) -> str:
+    """A sentence on a row that names an image from a folder below --images on; empty if none does."""
+    for row in tally.shown.get(Reason.MISSING_IMAGE, []):
+        for image in tally.shown.get(Reason.UNLABELLED, []):
+            if image.endswith(f"/{row}"):
+                folder = image.removesuffix(row)
+                return f". The row {row!r} would name the image {image!r} if --images named its folder {folder}"
+    return ""
 
 
 def _causes(dead: Mapping[str, int], tally: Tally) -> str:

@@ -141,6 +141,21 @@ class OneHot(LeadingColumns):
         return True if text in _ONE else False if is_absent else None
 
 
+def find_one_hot(names: Sequence[str], rows: table_rows.TableRows) -> tuple[str, ...]:
+    """Finds the columns that contain only 0 and 1, with one 1 in each row, in two of them at least.
+
+    A single 1 that is always in one column, as in `region_count,region_id` of an image's only region,
+    proves nothing.
+    """
+    ones: dict[str, Sequence[bool]] = {}
+    for name in names:
+        texts = cells.by_text(rows.cells(name), cells.text_of)
+        if len(rows) and set(texts) <= _ONE | _ZERO:
+            ones[name] = cells.by_text(texts, _ONE.__contains__)
+    single = all(count == 1 for count in map(sum, zip(*ones.values(), strict=True)))
+    return tuple(ones) if single and sum(map(any, ones.values())) > 1 else ()
+
+
 def chosen_one_hot(
     patterns: Sequence[str], names: Sequence[str], rows: table_rows.TableRows, where: str
 ) -> OneHot:
@@ -185,6 +200,17 @@ def chosen_one_hot(
         classes=tuple(classes.items()),
         several=several,
         absent=_MINUS if distinct & _MINUS and not distinct & _ZERO else _ZERO,
+    )
+
+
+def one_hot_question(names: Sequence[str]) -> questions.Question:
+    """Asks whether columns that the user did not name are classes."""
+    return questions.Question(
+        "one_hot",
+        f"the columns {enumerated(names, _SHOWN_NAMES)} contain a single 1 in each row; they look like "
+        "one-hot classes.",
+        "--label_column none makes each a feature. To confirm the classes:",
+        {"one_hot": tuple(names)},
     )
 
 

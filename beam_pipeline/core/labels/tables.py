@@ -291,10 +291,7 @@ class _Inspection:
         self, names: Sequence[str], objects: leading_columns.ObjectLists | None
     ) -> leading_columns.LeadingColumns:
         """The objects, boxes or one-hot columns, if there are any. Raises LabelTableError."""
-        leading = objects or self._boxes(names) or leading_columns.NO_LEADING
-        if leading is leading_columns.NO_LEADING and self._choices.one_hot:
-            patterns = self._choices.one_hot
-            leading = leading_columns.chosen_one_hot(patterns, names, self._rows, self._where)
+        leading = objects or self._boxes(names) or self._one_hot(names)
         lists = (f"{schema.OBJECTS_COLUMN}.{leading_columns.BOXES}",) if objects else ()
         sides = leading.names if isinstance(leading, BoxColumns) else lists
         for name, kind in self._choices.columns.items():
@@ -338,6 +335,20 @@ class _Inspection:
         undeclared = column.kind in kinds and column.name not in self._chosen
         return undeclared and 1 < len(set(texts)) <= cells.MOST * len(texts)
 
+    def _one_hot(self, names: Sequence[str]) -> leading_columns.LeadingColumns:
+        """The one-hot columns that the user named, or that there are instead of a label."""
+        choices, where = self._choices, self._where
+        if choices.one_hot:
+            return leading_columns.chosen_one_hot(choices.one_hot, names, self._rows, where)
+        if choices.label_column or _usual_label(names) or not choices.label_needed:
+            return leading_columns.NO_LEADING
+        free = [name for name in names if name not in self._chosen]
+        classes = leading_columns.find_one_hot(free, self._rows)
+        if not classes:
+            return leading_columns.NO_LEADING
+        one_hot = leading_columns.chosen_one_hot(classes, names, self._rows, where)
+        return replace(one_hot, question=leading_columns.one_hot_question(classes))
+
     def _label(self, names: Sequence[str], *, any_needed: bool) -> str:
         """The label column; empty if there is none, and none is needed. Raises LabelTableError."""
         choices, where = self._choices, self._where
@@ -361,8 +372,7 @@ class _Inspection:
             names = [name for name in names if name not in apart]
             if not names and not (self._points or files):
                 raise unclear_label.single_column(where, sorted(self._keys))
-            are_flags = len(unclear_label.flag_columns(names, self._values)) > 1
-            if len(names) > 1 and choices.label_needed and (any_needed or are_flags):
+            if len(names) > 1 and choices.label_needed and any_needed:
                 raise unclear_label.unclear_label(where, names, self._values)
             label = names[0] if len(names) == 1 and names[0].lower() not in TEXT_NAMES else ""
         return label

@@ -18,7 +18,7 @@ from beam_pipeline.core.listing.folders import FOLDER, are_splits
 _SPLIT_NUMBER = re.compile(r".*\d.*|true|false", re.IGNORECASE)
 _SHOWN_NAMES = 8
 _MOST_FLAGS = 100  # names that still fit into a command
-_FLAGS = frozenset(("0", "1", "0.0", "1.0", "false", "true")), frozenset(("-1", "1"))
+_FLAGS = tuple(map(frozenset, (("0", "1"), ("-1", "1"), ("0.0", "1.0"), ("False", "True"))))
 _WHOLE = re.compile(r"\d+\.0*")
 _VERDICT = re.compile("accept(?:ed)?|(reject(?:ed)?|ignored?|skip(?:ped)?)", re.IGNORECASE)
 _CONFIDENCE = re.compile(r"1(?:\.0)?|(0(?:\.0)?)")
@@ -87,12 +87,6 @@ def choice_problems(
         yield f"the column {name!r} names the image, so it contains no list (--list_column)"
 
 
-def flag_columns(names: Sequence[str], values: Mapping[str, Sequence[Any]]) -> list[str]:
-    """The columns whose values in the first rows are 0 and 1, or the like."""
-    texts = {name: {t.lower() for t in texts_of(filled(values.get(name, ())))} for name in names}
-    return [name for name in names if any(texts[name] <= flags for flags in _FLAGS if texts[name])]
-
-
 def unclear_label(
     where: str, names: Sequence[str], values: Mapping[str, Sequence[Any]]
 ) -> errors.LabelTableError:
@@ -103,7 +97,8 @@ def unclear_label(
       names: the columns that may be it, at least two.
       values: column -> its values in the first rows.
     """
-    flags = flag_columns(names, values)
+    texts = {name: {*texts_of(filled(values.get(name, ())))} for name in names}
+    flags = [name for name in names if any(texts[name] <= flags for flags in _FLAGS if texts[name])]
     give = "Give"
     if 1 < len(flags) <= _MOST_FLAGS:
         give = f"If 1 means that an image has a column's class: --one_hot {shlex.quote(','.join(flags))}. Otherwise, give"
