@@ -197,7 +197,8 @@ class Run:
     def _interrupted(self) -> str:
         """The message of Ctrl-C; unfinished files of a local job are in `.incomplete`."""
         resumes = self.engine.ends_on_interrupt and not self._records
-        return self.engine.interrupt() + ". The same command with --resume continues" * resumes
+        hint = ". The same command with --resume continues" if resumes else ""
+        return self.engine.interrupt() + hint
 
     def _prepare(self) -> dict[str, int]:
         """Prepares the output folder; returns the versions of the files if it contains a data set.

@@ -29,7 +29,8 @@ def readme(manifest: Manifest) -> bytes:
     """The card of a complete data set."""
     number = manifest.counts.unlabelled
     unlabelled = f"{number:,} of them {'has' if number == 1 else 'have'} no label. "
-    features = [[*map(markdown, row)] for row in contents.feature_rows(manifest)]
+    rows = contents.feature_rows(manifest)
+    features = [[code(row.key), row.kind, row.values, markdown(row.content)] for row in rows]
     splits = [(markdown(name), *figures) for name, *figures in contents.split_rows(manifest)]
     filled = [name for name, split in manifest.splits.items() if split.shards]
     split = "train" if "train" in filled else "".join(filled[:1])
@@ -73,6 +74,13 @@ def markdown(text: str) -> str:
     spaces at the ends are left out.
     """
     return _BARE_LINK.sub(r"\\.", _MARKUP.sub(r"\\\g<0>", terminal_line(text).strip()))
+
+
+def code(text: str) -> str:
+    """Returns a code span for a table's cell; Markdown's escapes where a span could not show the text."""
+    line = terminal_line(text)
+    is_plain = line and line == line.strip() and not set(line) & set("`|\\")
+    return f"`{line}`" if is_plain else markdown(text)
 
 
 def literal(text: str) -> str:
@@ -120,7 +128,7 @@ def _options(manifest: Manifest) -> str:
     rows = [("seed", str(manifest.seed))]
     for name, value in manifest.content["options"].items():
         if value and name not in _SHOWN_ELSEWHERE:
-            rows.append((markdown(name), markdown(json.dumps(value, ensure_ascii=False))))
+            rows.append((code(name), markdown(json.dumps(value, ensure_ascii=False))))
     return _table(["option", "value"], rows)
 
 
@@ -129,7 +137,7 @@ def _left_out(manifest: Manifest) -> str:
         return "Nothing: every listed image became an example, and every label row was used."
     number = counted(manifest.counts.dead_letters, "image or label row/images or label rows")
     rows = [
-        (markdown(reason), count, markdown(EXPLANATIONS.get(reason, "")))
+        (code(reason), count, markdown(EXPLANATIONS.get(reason, "")))
         for reason, count in manifest.dead_letters.items()
     ]
     table = _table(["reason", "number", "meaning"], rows, (1,))
