@@ -173,7 +173,7 @@ class InWorkers(beam.DoFn):
         self._spills = spills
 
     def start_bundle(self) -> None:
-        job.enter(job.with_listener(self._job, _count_progress))
+        job.enter(self._job, _count_progress)
         self._tasks: Tasks[outcome.Outcome] = Tasks(repeat=self._failed is None)
 
     def process(self, element: Any, side: Any = None) -> Iterator[Any]:

@@ -66,6 +66,7 @@ class FlinkEngine(Engine):
         if not wait:
             self.failures = errors.DEFAULT_POLICY
         self._argv = argv
+        self._is_ours = False  # a job of this name, if there is one
 
     def prepare(self, config: ConvertConfig) -> None:
         """See `Engine`; asks the cluster for its version, slots and jobs.
@@ -79,11 +80,18 @@ class FlinkEngine(Engine):
                 "with --no_wait"
             )
         self.options = CachedOptions(with_defaults(self._argv, job_name(config)))
+        name = self.options.view_as(GoogleCloudOptions).job_name
+        does = (
+            f"writes to {config.output}"
+            if name == job_name(config)
+            else f"has the --job_name {name}, too"
+        )
         for job in self._jobs():
             raise errors.AnotherJobError(
-                f"job {job.id} is still running at {job.url}, and writes to {config.output}. Wait for its "
+                f"job {job.id} is still running at {job.url}, and {does}. Wait for its "
                 f"end, or cancel it: curl -X PATCH {job.url}. Then --resume continues from its shards"
             )
+        self._is_ours = True
 
     def _jobs(self, *, ended: bool = False) -> list[FlinkJob]:
         """The jobs of this name on the cluster, the newest last; by default those that have not ended."""
@@ -122,7 +130,9 @@ class FlinkEngine(Engine):
     def interrupt(self) -> str:
         """See `Engine`; cancels the job on its cluster."""
         with contextlib.suppress(OSError, ValueError, LookupError):
-            for job in self._jobs():  # if it cannot be cancelled, it continues
+            for job in (
+                self._jobs() if self._is_ours else ()
+            ):  # if it cannot be cancelled, it continues
                 _rest(_master(self.options), f"jobs/{job.id}", "PATCH")
         return super().interrupt()
 

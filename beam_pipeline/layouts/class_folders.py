@@ -28,13 +28,16 @@ class ClassFolders:
         Raises:
           UsageError: a path does not exist.
         """
+        roots, questions = paths.opened_for_folders(paths.image_roots(options.images))
+        if options.split_by == FOLDER:
+            questions = (*questions, WHOLE_CLASSES)
         return layout.Source(
             layout=self.name,
-            roots=paths.opened_for_folders(paths.image_roots(options.images)),
+            roots=roots,
             labels=layout.FolderLabels(),
             examples=LabelledImages(CLASS_FOLDER_COLUMNS),
             numbering=options.numbering(),
-            questions=(WHOLE_CLASSES,) if options.split_by == FOLDER else (),
+            questions=questions,
         )
 
 

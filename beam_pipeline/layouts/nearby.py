@@ -387,10 +387,9 @@ def _tables(here: tree.Folder, paths: Sequence[str], typed: str) -> Iterator[Que
         paths = [table.path for table in naming]
     lists = all(len(table.columns) == 1 for table in naming) and split_paths(paths)
     splits = {"splits": "label_files"} if lists else {}
-    first, *others = naming
     alone = any(
-        table.columns != first.columns and not {*table.images}.isdisjoint(first.images)
-        for table in others
+        one.columns != other.columns and not {*one.images}.isdisjoint(other.images)
+        for one, other in itertools.combinations(naming, 2)
     )
     labels = _as_typed(paths[:1] if alone else paths, typed)
     reason, advice = _ignored(paths, typed, kind), _SEVERAL * alone
@@ -458,10 +457,8 @@ def _text_files(
         return
     if layout == "caption_files" and not {*labels}.isdisjoint(folders):
         labels = []  # beside their images
-    elif not is_kitti and not f"{here.path}/".startswith(
-        f"{top}/"
-    ):  # KITTI's reads no folders below
-        labels = [top]
+    elif not (is_kitti or f"{here.path}/".startswith(f"{top}/")):
+        labels = [top]  # the layout kitti reads no folders below
     images_of = (typed_path(above, typed) if labels and alike else typed,)
     named = tuple(typed_path(folder, typed) for folder in labels)
     name = "captions" if layout == "caption_files" else layout
@@ -473,6 +470,8 @@ def _as_typed(paths: Sequence[str], typed: str) -> tuple[str, ...]:
     if len(paths) <= _EXAMPLES:
         return tuple(typed_path(path, typed) for path in paths)
     folders = {posixpath.dirname(path) for path in paths}
+    if len(folders) > _EXAMPLES:
+        folders = {f"{posixpath.dirname(folder)}/*" for folder in folders}
     endings = {posixpath.splitext(path)[1].lower() for path in paths}
     patterns = sorted(f"{folder}/*{ending}" for folder in folders for ending in endings)
     return tuple(typed_path(pattern, typed) for pattern in patterns)

@@ -251,17 +251,36 @@ def _first_entries(roots: Sequence[ImageRoot]) -> Iterator[tuple[ImageRoot, Entr
             yield root, entry
 
 
-def opened_for_folders(roots: Sequence[ImageRoot]) -> tuple[ImageRoot, ...]:
+def opened_for_folders(
+    roots: Sequence[ImageRoot],
+) -> tuple[tuple[ImageRoot, ...], tuple[questions.Question, ...]]:
     """The roots, whose archives know the folder around all others in all of them, which does not name a class.
+
+    Returns: the roots, and a question if an archive has another such folder than all together.
 
     Raises:
       ListingError: an archive cannot be read.
     """
     archives = [root for root in roots if root.archive]
     filters = {root.uri: listing.MemberFilter(root) for root in archives}
-    entries = [(root, entry) for root, entry in first_entries(archives) if not entry.problem]
-    top = top_folder([entry.name for root, entry in entries if filters[root.uri].lists(entry)])
-    return tuple(
+    images: dict[str, list[str]] = {root.uri: [] for root in archives}
+    for root, entry in first_entries(archives):
+        if not entry.problem and filters[root.uri].lists(entry):
+            images[root.uri].append(entry.name)
+    top = top_folder([*itertools.chain(*images.values())])
+    asked = (
+        questions.question(
+            "different_tops",
+            f"Everything in {uri} is in {own}, but not everything in the other archives, so its classes would begin with {own}.",
+            "If the last folder is the class:",
+            layout="file_names",
+            label_from="(?:.*/)?(?P<label>[^/]+)/[^/]+",
+        )
+        for uri, names in images.items()
+        if all(images.values()) and (own := top_folder(names)) != top
+    )
+    opened = (
         replace(root, archive=root.archive._replace(top=top)) if root.archive else root
         for root in roots
     )
+    return tuple(opened), tuple(itertools.islice(asked, 1))

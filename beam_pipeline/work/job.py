@@ -77,11 +77,6 @@ def current_job() -> Job:
     return _current.get()
 
 
-def enter(job: Job) -> None:
-    """Makes this thread, which is an engine's, work for a job until it enters another one."""
-    _current.set(job)
-
-
 class Resource(Generic[_T]):
     """A kind of thing that a job may have."""
 
@@ -129,11 +124,17 @@ reported_to = _LISTENER.given
 """While the block runs, counts of the job go to a listener."""
 
 
-def with_listener(job: Job, listener: Listener) -> Job:
-    """The job with this listener, unless it has one."""
-    if _LISTENER in job.resources:
-        return job
-    return Job(job.id, {**job.resources, _LISTENER: listener})
+def enter(job: Job, listener: Listener | None = None) -> None:
+    """Makes this thread, which is an engine's, work for a job until it enters another one.
+
+    Args:
+      job: the job.
+      listener: gets its counts if nobody else does, also after the job is entered again without one.
+    """
+    if listener and _LISTENER not in job.resources:
+        _current.set(Job(job.id, {**job.resources, _LISTENER: listener}))
+    elif job.id != _current.get().id:
+        _current.set(job)
 
 
 def report_progress(counts: Counts) -> None:

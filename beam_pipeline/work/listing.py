@@ -68,6 +68,8 @@ OUTSIDE, REPLACED = "outside --images", "replaced versions"
 """Names in the manifest for rows that are skipped."""
 
 _MOST_HELD = 1 << 16  # entries before their groups are packed
+_UNUSUAL = ("\n\n", "/\n", "\n.", "/.", "__MACOSX")
+"""Marks, in lines of keys, of folders, hidden ones or paths with several forms."""
 
 
 class _Entry(NamedTuple):
@@ -109,38 +111,30 @@ class InventoryTask:
 
     def read(self, tally: Tally) -> Iterator[tuple[int, bytes]]:
         """Yields (group, packed entries), and counts rows that are skipped."""
-        entries = self._entries(tally)
+        held: list[packing.Columns] = []
+        count = 0
+        for columns in self._columns(tally):
+            held.append(columns)
+            count += len(columns[0])
+            if count >= _MOST_HELD:
+                yield from self._grouped(held)
+                held, count = [], 0
+        yield from self._grouped(held)
+
+    def _grouped(self, held: Sequence[packing.Columns]) -> Iterator[tuple[int, bytes]]:
+        if not held:
+            return
+        columns = packing.put_together(held)
+        yield from packing.items_by_part(columns, self.division.numbers(columns))
+
+    def _columns(self, tally: Tally) -> Iterator[packing.Columns]:
+        roots = _Roots(self.roots, tally)
         try:
             with files.naming(f"--inventory {self.part.uri}", errors.InventoryError):
-                while batch := list(itertools.islice(entries, _MOST_HELD)):
-                    columns = list(zip(*batch, strict=True))
-                    yield from packing.items_by_part(columns, self.division.numbers(columns))
+                for rows in self._rows():
+                    yield from roots.columns_of(rows, self.part.uri)
         except errors.InventoryError as error:
             tally.refusals.append(errors.Refusal.from_error(error))
-
-    def _entries(self, tally: Tally) -> Iterator[_Entry]:
-        """The rows that are below a root."""
-        roots, file = [ObjectFilter(root) for root in self.roots], self.part.uri
-        hidden_folders: set[tuple[int, str]] = set()
-        rows = itertools.chain.from_iterable(zip(*rows, strict=True) for rows in self._rows())
-        for uri, size, version, line, live in rows:
-            if not live:
-                tally.ignored[REPLACED] += 1
-                continue
-            # The name of an object may be anything and stays as it is.
-            remote = is_remote(uri) and not uri.startswith("file://")
-            where = uri if remote else files.canonical(uri)
-            below = [(i, root) for i, root in enumerate(roots) if where.startswith(root.prefix)]
-            for index, root in below:
-                key = where[len(root.prefix) :]
-                hidden = root.hidden_folder(key)
-                if hidden and (index, hidden) not in hidden_folders:
-                    hidden_folders.add((index, hidden))
-                    yield _Entry(hidden, 0, 0, index, file, line)
-                elif not hidden and key and not key.endswith("/"):
-                    yield _Entry(key, size, version, index, file, line)
-            if not below:
-                tally.ignored[OUTSIDE] += 1
 
     def _rows(self) -> Iterator[inventory.InventoryRows]:
         uri, lines = self.part.uri, self.part.range
@@ -159,6 +153,69 @@ class InventoryTask:
         yield from inventory.read_lines(data, uri, header, first_line=first, regular=lines.regular)
 
 
+class _Roots:
+    """Tells which rows of an inventory are below which root."""
+
+    def __init__(self, roots: Sequence[ImageRoot], tally: Tally) -> None:
+        self._roots = [ObjectFilter(root) for root in roots]
+        self._hidden_folders: set[tuple[int, str]] = set()
+        self._tally = tally
+
+    def columns_of(self, rows: inventory.InventoryRows, file: str) -> Iterator[packing.Columns]:
+        """The columns of the entries of rows."""
+        keys = self._keys(rows)
+        if keys is None:
+            entries = self._entries(rows, file)
+            while batch := list(itertools.islice(entries, packing.BATCH_SIZE)):
+                yield list(zip(*batch, strict=True))
+            return
+        count = len(keys)
+        yield [
+            keys,
+            rows.sizes,
+            rows.versions,
+            packing.Same(0, count),
+            packing.Same(file, count),
+            rows.lines,
+        ]
+
+    def _keys(self, rows: inventory.InventoryRows) -> Sequence[str] | None:
+        """The path of each row below the only root; None if rows are unusual, or roots several."""
+        if len(self._roots) != 1 or not all(rows.live):
+            return None
+        prefix, count = self._roots[0].prefix, len(rows.uris)
+        text = "\n" + "\n".join(rows.uris)
+        if text.count("\n" + prefix) != count:
+            return None
+        text = text.replace("\n" + prefix, "\n")
+        unusual = _UNUSUAL if is_remote(prefix) else (*_UNUSUAL, "//", "\n/")
+        if any(mark in text for mark in unusual):
+            return None
+        keys = text[1:].split("\n")
+        return None if text.endswith(("\n", "/")) or len(keys) != count else keys
+
+    def _entries(self, rows: inventory.InventoryRows, file: str) -> Iterator[_Entry]:
+        hidden_folders, tally = self._hidden_folders, self._tally
+        for uri, size, version, line, live in zip(*rows, strict=True):
+            if not live:
+                tally.ignored[REPLACED] += 1
+                continue
+            # The name of an object may be anything and stays as it is.
+            remote = is_remote(uri) and not uri.startswith("file://")
+            where = uri if remote else files.canonical(uri)
+            roots = [(i, r) for i, r in enumerate(self._roots) if where.startswith(r.prefix)]
+            for index, root in roots:
+                key = where[len(root.prefix) :]
+                hidden = root.hidden_folder(key)
+                if hidden and (index, hidden) not in hidden_folders:
+                    hidden_folders.add((index, hidden))
+                    yield _Entry(hidden, 0, 0, index, file, line)
+                elif not hidden and key and not key.endswith("/"):
+                    yield _Entry(key, size, version, index, file, line)
+            if not roots:
+                tally.ignored[OUTSIDE] += 1
+
+
 def list_group(parts: Sequence[bytes], roots: Sequence[ImageRoot]) -> tuple[packing.Columns, Tally]:
     """The images of one group of rows, each once, and their counts.
 
@@ -168,13 +225,26 @@ def list_group(parts: Sequence[bytes], roots: Sequence[ImageRoot]) -> tuple[pack
     """
     tally = Tally()
     rules = [ObjectFilter(root) for root in roots]
-    entries = packing.items_of(_Entry, packing.join_columns(parts))
-    images = list(zip(*_listed(entries, rules, tally), strict=True))
+    entries = packing.join_columns(parts)
+    images = _images(entries, rules, tally) if entries else []
     tally.listed = len(images[0]) if images else 0
     for root in rules:
         tally.ignored.update(root.rules.ignored)
         tally.label_files.add(root.rules.label_files)
     return images, tally
+
+
+def _images(
+    entries: packing.Columns, rules: Sequence[ObjectFilter], tally: Tally
+) -> packing.Columns:
+    """The columns of the images among entries: of all, if no file is repeated and names add nothing."""
+    keys, sizes, versions = entries[:3]
+    root = rules[0]
+    if len(rules) == 1 and len(set(keys)) == len(keys) and root.rules.lists_all(keys, root.prefix):
+        count = len(keys)
+        uris = [root.prefix + key for key in keys]
+        return [keys, uris, sizes, versions, packing.Same((), count), packing.Same(b"", count)]
+    return list(zip(*_listed(packing.items_of(_Entry, entries), rules, tally), strict=True))
 
 
 def _listed(

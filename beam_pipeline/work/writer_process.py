@@ -165,7 +165,8 @@ class _WriterPool:
     def _run(self, task: Task[_Result]) -> _Result:
         process = self._idle.get()
         try:
-            with self._lock:
+            # Where no other can be started, the dead one states its death.
+            with self._lock, contextlib.suppress(OSError):
                 if not (process.lives or self._stopped):
                     dead, process = process, _WriterProcess(self._claims)
                     self._processes ^= {dead, process}

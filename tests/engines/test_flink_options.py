@@ -136,8 +136,13 @@ def test_a_job_that_still_runs_is_named(
         rf"{config.output}\. Wait for its end, or cancel it: curl -X PATCH "
         rf"http://{master}/jobs/e5\. Then --resume"
     )
+    late = base.engine_for(argv, wait=False)
     with pytest.raises(AnotherJobError, match=told):
-        base.engine_for(argv, wait=False).prepare(config)
+        late.prepare(config)
+    with pytest.raises(AnotherJobError, match=r"a1, and has the --job_name pets, too\. Wait"):
+        base.engine_for([*argv, "--job_name=pets"]).prepare(config)
+    assert late.interrupt() == "interrupted"
+    assert CANCELLED == []
     assert engine.interrupt() == "interrupted"
     assert CANCELLED == ["/jobs/e5"]
 

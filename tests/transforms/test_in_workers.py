@@ -19,7 +19,7 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ListingError, Refusal
 from beam_pipeline.core.labels.matching import NameDivision
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
-from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
+from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step, stage
 from beam_pipeline.work import job, writer_process
 from beam_pipeline.work.outcome import (
     BYTES_DONE,
@@ -143,7 +143,8 @@ def test_a_refusal_that_nothing_collects_is_raised() -> None:
 
 
 def write_shard(samples: int) -> Iterator[Step]:
-    """A shard of some samples, reported one by one."""
+    """A shard of some samples, reported one by one after a batch, whose coder enters the job as well."""
+    yield Outcome([packing.ImageBatch(IMAGES[:1])])
     for _ in range(samples):
         job.report_progress(job.Counts(samples=1, image_bytes=10))
     yield Outcome(tally=Tally(listed=samples), measured={SHARD_MS: [7, samples]})
@@ -154,7 +155,7 @@ def test_samples_count_while_their_shard_is_written() -> None:
     pipeline = beam.Pipeline(runner="FnApiRunner")
     started = pipeline | beam.Create([2, 3], reshuffle=False)
     before = started | beam.ParDo(InWorkers(lambda number: [Outcome([number])]))
-    _ = before | "Shards" >> beam.ParDo(InWorkers(write_shard))
+    _ = before | "Shards" >> stage(write_shard, packing.ImageBatch) | beam.Reshuffle()
     metrics = pipeline.run().metrics().query()
     counters = {c.key.metric.name: c.committed for c in metrics["counters"]}
     assert [counters[name] for name in (IMAGES_LISTED, SAMPLES_DONE, BYTES_DONE)] == [5, 5, 50]

@@ -154,6 +154,20 @@ def test_a_process_that_died_while_it_was_idle_is_replaced() -> None:
 
 
 @pytest.mark.slow
+def test_a_process_that_cannot_be_replaced_fails_its_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the death of the process, until another one can be started."""
+    with writer_processes(1):
+        pid = run(Task())
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        with monkeypatch.context() as changed:
+            changed.setattr(sys, "executable", "/gone")
+            with pytest.raises(WriterProcessError, match="SIGKILL"):
+                run(Task())
+        assert run(Task()) not in (pid, os.getpid())
+
+
+@pytest.mark.slow
 def test_a_task_that_dies_in_planning_is_done_here() -> None:
     """It only computes something; the process that takes the next task is a new one."""
     with writer_processes(1):

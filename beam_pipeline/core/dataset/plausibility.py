@@ -94,11 +94,14 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
     odd = _odd_roles(segments, classes, checks)
     of_all = f"{counted(len(classes), 'class/classes')} by {checks.where}"
     above = {name.rpartition("/")[0] for name in classes if "/" in name}
-    nested = checks.where == FOLDER_NAMES and bool(segments and above)
-    if checks.listed:  # so that whole paths may well be meant, unless most of them end alike
+    nested = bool(segments and above) and not checks.column
+    if nested and (checks.listed or checks.where != FOLDER_NAMES):
+        # whole paths may well be meant, unless most of them end alike, or files list images of numbered folders
         ends = Counter(name.rpartition("/")[2] for name in classes)
         shared = sum(count for count in ends.values() if count > 1)
-        nested = 2 * shared > len(classes) or differ_in_numbers(above)
+        levels = itertools.zip_longest(*(path.split("/") for path in above), fillvalue="")
+        numbered = any(differ_in_numbers({*level} - {""}) for level in levels)
+        nested = 2 * shared > len(classes) or (checks.listed and numbered)
     asked = [] if odd else [*itertools.islice(_kind_questions(KINDS, classes, of_all, checks), 1)]
     if odd or (nested and not asked):
         asked = [_folder_question(segments, classes, of_all, checks)]
@@ -138,6 +141,8 @@ _NO_PATTERN = (
     "Name the folder that contains class folders with --images, one of masks with --masks, or a file of labels "
     "with --labels."
 )
+_BY_PARTS = "This takes each part as what it is{}:"
+_EXCHANGED = "; if the groups are the classes, exchange the names group and label in it"
 
 
 def _odd_roles(
@@ -162,29 +167,31 @@ def _folder_question(
     if not checks.column:
         in_folders = checks.where == FOLDER_NAMES and not checks.listed
         advice = f"If the whole names are the classes, give --{'layout class_folders' if in_folders else 'yes'}. "
-        if pattern := _pattern_of(segments, classes, checks):
+        how, pattern = _pattern_of(segments, classes, checks)
+        if pattern:
             answer = {"label_from": pattern, **({"labels": ()} if checks.listed else {})}
-            advice += "This takes each part as what it is; if another one is the class, exchange the names of the groups:"
-        else:
-            advice += _NO_PATTERN
+            advice += "The next command reads all images, not only those listed. " * checks.listed
+        advice += how
     return Question("folders_in_classes", reason, advice, answer or None)
 
 
 def _pattern_of(
     segments: Sequence[Segment], classes: Mapping[str, int], checks: LabelChecks
-) -> str:
-    """The --label_from of a class in several levels of folders; empty if it is unclear which it is."""
+) -> tuple[str, str]:
+    """What to do, and the --label_from of a class in several levels of folders; it is empty if the class is unclear."""
     unsure = [s.names for s in segments if s.role in (Role.CLASS, Role.GROUP)]
     words = {word for names in unsure for name in names for word in name.split("/")}
     if any(word.lower() in IMAGES | MASKS for word in words):
-        return ""
+        return _NO_PATTERN, ""
     paths = [name.split("/") for name in classes]
     is_even = len({*map(len, paths)}) == 1
     if is_even or not {s.role for s in segments}.isdisjoint(_ODD):
         unclear = any(map(folders.named_splits, words))
         pattern = "" if unclear else label_pattern(segments, checks.split_folders)
-        if is_even or pattern:
-            return pattern
+        if pattern:
+            return _BY_PARTS.format(_EXCHANGED * ("<group>" in pattern)), pattern
+        if is_even:
+            return _NO_PATTERN, ""
     nested = [path for path in paths if path[1:]]
     of_splits = {*checks.split_folders}
     if of_splits and all(len(path) == 2 and path[1] in classes for path in nested):
@@ -192,10 +199,11 @@ def _pattern_of(
     parts = {part for path in nested for part in path}
     of_splits |= {part for part in parts if part.lower() in folders.SPLIT_NAMES}
     has_images = any("/".join(path[:-1]) in classes for path in nested)
-    too_high = any(of_splits & {*path[:-2]} for path in nested)
-    if has_images or too_high or any(map(folders.named_splits, parts - of_splits)):
-        return ""
-    return last_folder_pattern(map(re.escape, sorted(of_splits)))
+    misplaced = any(of_splits & {*path[:-2], path[-1]} for path in nested)
+    if has_images or misplaced or any(map(folders.named_splits, parts - of_splits)):
+        return _NO_PATTERN, ""
+    pattern = last_folder_pattern(map(re.escape, sorted(of_splits)))
+    return "If the last folder is the class:", pattern
 
 
 # --- splits ---------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ _FRACTION = re.compile(r"[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+")
 _BOX = re.compile(r"\S+(?: -?\d+(?:\.\d+)?){4}(?: .*)?")
 _OBJECT = re.compile(r"\[?\{.*:.*\}\]?", re.DOTALL)
 _INTEGERS = re.compile(r"\d+( \d+)*")
+_PIXELS = frozenset(["encodedpixels", "rle", "rle_mask", "pixel", "pixels"])  # names on Kaggle
 _PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
 _FLAGS = frozenset(["0", "1", "0.", "1.", "0.0", "1.0"])
 _MISSING = frozenset(["nan", "NaN", "<NA>", "#N/A", "N/A", "null", "NULL", "?"])
@@ -110,15 +111,18 @@ def _mostly(test: Callable[[str], object], classes: Counts, _: str) -> Sequence[
     return names if len(names) > cells.MOST * len(classes) else ()
 
 
-def _several_values(classes: Counts, _: str) -> Sequence[str]:
+def _several_values(classes: Counts, column: str) -> Sequence[str]:
     """Rows of 0 and 1, one for each class, and all of one length; run lengths; boxes; parts of lists; objects."""
     rows = [name.translate(_MARKS).split() for name in classes]
     lengths = set(map(len, rows))
     same = len(rows) > 1 and len(lengths) == 1 and 1 not in lengths
-    if (same and all(map(_FLAGS.issuperset, rows))) or cells.are_run_lengths(classes):
+    are_pixels = column.strip().lower() in _PIXELS or cells.are_run_lengths(classes)
+    if are_pixels or (same and all(map(_FLAGS.issuperset, rows))):
         return sorted(classes)
     parts = _mostly(lambda name: name.count("[") != name.count("]"), classes, "")
-    return parts or _mostly(_BOX.fullmatch, classes, "") or [*filter(_OBJECT.fullmatch, classes)]
+    return (
+        parts or _mostly(_BOX.fullmatch, classes, "") or sorted(filter(_OBJECT.fullmatch, classes))
+    )
 
 
 def _bracketed(classes: Counts, _: str) -> Sequence[str]:
@@ -215,7 +219,8 @@ KINDS = (
         _several_values,
         "{n} of {of} look like several values in one cell ({some}), which are not read. Boxes have to be in rows of their "
         "own, with columns such as filename,label,xmin,ymin,xmax,ymax; flags in a column for each class (--one_hot); lists "
-        "in quotes (--list_column); masks in PNGs, whose pixels are class ids (--masks).",
+        "in quotes (--list_column); masks in PNGs, whose pixels are class ids (--masks). To keep the cells as texts, without "
+        "classes:",
         option=("label_column", "none"),
         place=_COLUMN,
         sure=True,
