@@ -232,7 +232,7 @@ class Run:
         """
         folder = self.config.output
         fault = f"{folder} contains a complete data set, which `beam-tfrecord verify` checks. Its summary"
-        with contextlib.suppress(BrokenPipeError), files.naming(fault, OutputError, "shown"):
+        with files.naming(fault, OutputError, "shown"), contextlib.suppress(BrokenPipeError):
             now = output_folder.file_versions(folder) if before else {}
             written = sorted(name for name in now if now[name] != before.get(name))
             if now and not any(map(formats.format_of_file, written)):

@@ -291,14 +291,15 @@ def records_of(file: BinaryIO, path: str, most: int = MOST_RECORD_BYTES) -> Iter
     """
     head = file.read(tfrecord.HEADER_BYTES)
     file.seek(0)
+    # A record of 35,615 bytes begins like gzip.
+    if not head or head == tfrecord.frame_header(int.from_bytes(head[:8], "little")):
+        return tfrecord.read_records(file, path, most)
     if head.startswith(_GZIP_MAGIC):
         return tfrecord.unzipped_records(file, path, most)
-    if head and head != tfrecord.frame_header(int.from_bytes(head[:8], "little")):
-        raise DamagedRecordError(
-            f"{path} is not a TFRecord file, plain or compressed with gzip, or its first record is damaged: it "
-            f"begins with {excerpt(head)}"
-        )
-    return tfrecord.read_records(file, path, most)
+    raise DamagedRecordError(
+        f"{path} is not a TFRecord file, plain or compressed with gzip, or its first record is damaged: it "
+        f"begins with {excerpt(head)}"
+    )
 
 
 def parsed(record: bytes, path: str, number: int) -> example_view.ExampleView:

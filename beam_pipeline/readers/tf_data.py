@@ -167,11 +167,9 @@ def load(
     batch = _batch_size(batch_size, input_context)
     pictures = tf_steps.picture_readers(dataset, plan, antialias=antialias, shares=crop)
     if samples.IMAGE in pictures:
-        checked = unconverted(checked_images)
-        image = pictures[samples.IMAGE]
-        pictures[samples.IMAGE] = checked(image, dataset, shards, plan, batched=bool(batch))
-    make_reader = partial(_dict_reader, plan) if as_dict else _pair_reader
-    reader = make_reader(dataset, pictures)
+        checked = partial(unconverted(checked_images), pictures[samples.IMAGE])
+        pictures[samples.IMAGE] = checked(dataset, shards, plan, batched=bool(batch))
+    reader = (partial(_dict_reader, plan) if as_dict else _pair_reader)(dataset, pictures)
     _check_max_boxes(max_boxes, dataset, as_dict)
     shuffle = bool(re.search(rf"\b{DEFAULT_SPLIT}\b", split)) if shuffle is None else shuffle
     buffer = shuffle_buffer(shuffle, shards, plan, cache)

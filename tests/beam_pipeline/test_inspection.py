@@ -50,6 +50,13 @@ def test_each_compression_is_known_by_the_first_bytes(compress: Any) -> None:
     assert read(content) == [(len(record), expected), (14, {"i": ("int64", [4])})]
 
 
+def test_a_record_whose_length_begins_like_gzip_is_plain() -> None:
+    """The first bytes of its header are those of a gzip file."""
+    content = framed(record_of({"b": [b"x" * (0x8B1F - 23)]}))
+    assert content[:2] == b"\x1f\x8b"
+    assert len(read(content)) == 1
+
+
 @compressions
 def test_a_file_that_is_cut_short_is_damaged(compress: Any) -> None:
     """Wherever it is cut, and in every compression."""

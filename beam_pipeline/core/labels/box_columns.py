@@ -18,6 +18,7 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -71,7 +72,6 @@ _ANGLES = frozenset(["angle", "theta", "rotation", "rotationangle", "boxangle", 
 
 _SIDES = 4
 _PERCENT = 100
-_BRACKETS = " [](){}"
 _BETWEEN_NUMBERS = re.compile(r"[\s,;]+")
 _PLAIN_NUMBERS = re.compile(r"[-+.\d]*", re.ASCII)
 _LONGEST_PLAIN = 38  # digits of a number that surely fits a float32
@@ -438,7 +438,9 @@ def _items_or_none(cell: Any) -> Sequence[Any] | None:
     """The four items of a list, perhaps as text, with brackets or without; None for any other cell."""
     items: Sequence[Any] = cell if isinstance(cell, list) else ()
     if isinstance(cell, str):
-        items = _BETWEEN_NUMBERS.split(cell.strip(_BRACKETS))
+        items_of = cells.bracketed_items if _is_bracketed(cell) else _BETWEEN_NUMBERS.split
+        with suppress(ValueError):
+            items = items_of(cell.strip())
     return items if len(items) == _SIDES else None
 
 
