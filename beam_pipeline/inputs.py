@@ -13,7 +13,7 @@ from typing import Any
 from beam_pipeline.config import LATEST, SETTLED_BY_REUSE, ConvertConfig, check_fit, has_kind
 from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.names import LABELS_NAME, MANIFEST_NAME, dataset_name
-from beam_pipeline.core.dataset.plausibility import FOLDER_NAMES, LabelChecks
+from beam_pipeline.core.dataset.plausibility import FOLDER_NAMES, IMAGE_NAMES, LabelChecks
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels import classes, schema
 from beam_pipeline.core.labels.further_columns import resize_questions
@@ -197,7 +197,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
     if index is None or has_kind(source.columns, _BOX) or source.numbering.known:
         return checks
     if isinstance(source.labels, FolderLabels):
-        return replace(checks, where="names of images" if source.labels.names else FOLDER_NAMES)
+        return replace(checks, where=IMAGE_NAMES if source.labels.names else FOLDER_NAMES)
     if source.class_by_folder:
         return replace(checks, where=FOLDER_NAMES, confirmed=False, listed=True)
     if isinstance(source.labels, FileLabels):

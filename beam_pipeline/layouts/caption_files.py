@@ -94,7 +94,7 @@ class CaptionFiles:
         if not captions.ending and not any(map(is_remote, (*uris, *elsewhere))):
             raise UsageError(
                 f"no captions in {some(elsewhere)}; expected files {' or '.join(TEXTS)} with the names of "
-                "the images, beside them or in a folder named with --labels"
+                "the images, beside them or in a folder named with --labels; --layout webdataset reads those in archives"
             )
         ending = captions.ending or TEXTS[0]
         pattern = label_files.files_pattern(ending)

@@ -77,6 +77,9 @@ class LabelChecks:
 FOLDER_NAMES = "folder names"
 """Where the classes of class folders come from."""
 
+IMAGE_NAMES = "names of images"
+"""Where those of --label_from come from."""
+
 NO_CHECKS = LabelChecks()
 """Asks nothing."""
 
@@ -163,8 +166,11 @@ def _folder_question(
     example = next((name for name in sorted(classes) if "/" in name), min(classes))
     parts = [f"{_some(segment.names)} ({segment.role.value})" for segment in segments]
     reason = f"{of_all}, such as {example!r}, seem to be made of parts: {'; '.join(parts)}."
-    advice, answer = "Write the split in a column of its own, called split.", dict[str, Any]()
-    if not checks.column:
+    advice, answer = (
+        "Write the class alone, and a split in a column called split.",
+        dict[str, Any](),
+    )
+    if checks.where in (FOLDER_NAMES, IMAGE_NAMES):
         in_folders = checks.where == FOLDER_NAMES and not checks.listed
         advice = f"If the whole names are the classes, give --{'layout class_folders' if in_folders else 'yes'}. "
         how, pattern = _pattern_of(segments, classes, checks)
