@@ -324,7 +324,9 @@ def test_a_file_of_many_images_that_was_replaced_is_a_change(cloud: Store) -> No
     run(*argv)
     assert run(*argv).out.splitlines()[-1].startswith(f"{cloud.uri}/out is up to date")
     (name,) = [name for name in batches if "test_batch" in name]
-    cloud.touch(name)
+    content = bytearray(batches[name])
+    content[len(content) // 2] ^= 1  # of a pixel
+    cloud.put(name, bytes(content))
     assert (
         "its samples or options have changed: 12 changed (test_batch/00000, "
         in run(*argv, code=1).err
