@@ -163,11 +163,11 @@ class Display:
             complain(text)
 
     def close(self) -> None:
-        """Ends the display, after the last counts on a line that changed."""
+        """Ends the display, after the last counts where a line changes."""
         with self._lock:
-            if self._width:
+            if self._is_live and (text := self._text()):
                 self._clear()
-                complain(self._text())
+                complain(text)
 
     def _show(self) -> None:
         now, text = time.monotonic(), self._text()
