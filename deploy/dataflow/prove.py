@@ -104,10 +104,11 @@ def prove(given: argparse.Namespace, inputs: list[str], remote: str, here: str) 
     """Converts here and on Dataflow, and compares. Raises ConversionError."""
     if not any(option.startswith("--images") for option in inputs):
         demo, at_once = make_demo(f"{here}/demo", given.samples), ThreadPoolExecutor(32)
-        copies = {f"{remote}/images/{name}": name for name in os.listdir(demo.images)}
-        sources = [os.path.join(demo.images, name) for name in copies.values()]
+        (images,), (labels,) = demo.inputs.images, demo.inputs.labels
+        copies = {f"{remote}/images/{name}": name for name in os.listdir(images)}
+        sources = [os.path.join(images, name) for name in copies.values()]
         list(at_once.map(files.write_bytes, copies, map(files.read_bytes, sources)))
-        files.write_bytes(f"{remote}/labels.csv", files.read_bytes(demo.labels))
+        files.write_bytes(f"{remote}/labels.csv", files.read_bytes(labels))
         drawn = (f"--images={remote}/images", f"--labels={remote}/labels.csv", "--num_shards=8")
         inputs = [*drawn, *inputs]
     job = ("project", "region", "dataflow_endpoint")
