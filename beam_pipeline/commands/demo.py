@@ -83,11 +83,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(call: Call) -> bool:
     """Draws the images, prints the command that converts them, and runs it."""
     options = make_demo(call.arguments.folder)
-    (images,), (labels,), output = (
-        options.inputs.images,
-        options.inputs.labels,
-        options.output.output,
-    )
+    (images,), (labels,) = options.inputs.images, options.inputs.labels
+    output = options.output.output
     say(
         f"Drew {images}/ and {labels}. Now converting them with:",
         "",

@@ -169,10 +169,10 @@ def _unzipped(member: Member, data: bytes, size: int) -> bytes:
     start = ZIP_HEADER.size + name + extra
     packed = data[start : start + member.packed]
     with contextlib.suppress(zlib.error):
-        inflater = zlib.decompressobj(_RAW_DEFLATE)
-        inflated = inflater.decompress(packed, size + 1) if member.deflated else packed
-        if len(inflated) == size and zlib.crc32(inflated) == member.check:
-            return inflated
+        if member.deflated:
+            packed = zlib.decompressobj(_RAW_DEFLATE).decompress(packed, size + 1)
+        if len(packed) == size and zlib.crc32(packed) == member.check:
+            return packed
     raise OSError(
         errno.EBADMSG,
         f"damaged, or the archive has changed: its content is not the {size} bytes with the CRC-32 "

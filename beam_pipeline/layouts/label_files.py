@@ -253,8 +253,8 @@ def label_folders(paths: Sequence[str], pattern: str, kind: str) -> tuple[ImageR
             os.path.isdir(folder.uri)
             and any(listed.images for listed in listing.list_local_root(folder, 1))
         ):
-            expected = f"expected a folder of {kind}, one for each image, of its name"
-            raise UsageError(f"--labels {path} contains no such files; {expected}")
+            expected = "expected a folder of them, one for each image, of its name"
+            raise UsageError(f"--labels {path} contains no {kind}; {expected}")
     return tuple(folders[uri] for uri in sorted(folders))
 
 

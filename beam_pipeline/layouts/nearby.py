@@ -392,7 +392,7 @@ def _tables(here: tree.Folder, paths: Sequence[str], typed: str) -> Iterator[Que
         for one, other in itertools.combinations(naming, 2)
     )
     labels = _as_typed(paths[:1] if alone else paths, typed)
-    reason, advice = _ignored(paths, typed, kind), _SEVERAL * alone
+    reason, advice = _ignored(paths, typed, kind), _SEVERAL if alone else ""
     named = tuple(sorted(images)) or (typed,)
     yield question("tables_ignored", reason, advice, images=named, labels=labels, **splits)
 

@@ -327,13 +327,11 @@ class LineFormat(label_files.LabelFormat):
         is_outline = length >= _LEAST_OUTLINE and length % 2 == 1
         if length == right or (is_outline and self.task == SEGMENT):
             return
-        hint = (
-            f"; --yolo_task {SEGMENT} or {OBB} reads outlines"
-            if is_outline and self.task == DETECT
-            else ""
-        )
+        hint = ""
         if length == _BOX + 1:
             hint = "; a label lacks a column for the confidence of a model's results"
+        elif is_outline and self.task == DETECT:
+            hint = f"; --yolo_task {SEGMENT} or {OBB} reads outlines"
         raise label_files.BadLabelError(f"{counted(length, 'column')}, expected {expected}{hint}")
 
     def _class(self, field: str) -> str:

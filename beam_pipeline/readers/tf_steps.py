@@ -425,17 +425,27 @@ def _of_jpeg(data: Any, channels: int, decode: Callable[..., Any]) -> Any:
 
 def converted(image: Any, channels: int) -> Any:
     """Converts between grey and colour; drops the alpha channel, or adds an opaque one."""
-    stored = tf.shape(image)[-1]
-    chosen = tf.where(stored > 2, [0, 1, 2], [0, 0, 0])
-    if channels == 4:
-        one = tf.concat([tf.shape(image)[:2], [1]], 0)
-        opaque = tf.fill(one, tf.cast(image.dtype.max, image.dtype))
-        image = tf.concat([image, opaque], -1)
-        chosen = tf.concat([chosen, [stored - (stored + 1) % 2]], 0)
-    pixels = tf.gather(image, chosen, axis=-1)
-    if channels > 1:
-        return pixels
-    return tf.cond(stored > 2, lambda: tf.image.rgb_to_grayscale(pixels), lambda: image[..., :1])
+    has_colours = tf.shape(image)[-1] > 2
+    if channels == 1:
+        colours = image[..., :3]
+        return tf.cond(
+            has_colours,
+            lambda: tf.image.rgb_to_grayscale(tf.ensure_shape(colours, [None, None, 3])),
+            lambda: image[..., :1],
+        )
+    colours = tf.cond(
+        has_colours, lambda: image[..., :3], lambda: tf.concat([image[..., :1]] * 3, axis=-1)
+    )
+    if channels == 3:
+        return colours
+    alpha = tf.cond(
+        tf.shape(image)[-1] % 2 == 0,
+        lambda: image[..., -1:],
+        lambda: tf.fill(
+            [*tf.unstack(tf.shape(image)[:2]), 1], tf.cast(image.dtype.max, image.dtype)
+        ),
+    )
+    return tf.concat([colours, alpha], axis=-1)
 
 
 def _bare_pixels(data: Any, shape: Sequence[Any], plan: PixelPlan) -> Any:

@@ -107,7 +107,6 @@ class ReadAhead:
         request, begun = self._waiting.popleft() if self._waiting else (None, None)
         if request is None or request != (uri, size, offset):
             raise ValueError(f"read {(uri, size, offset)}, expected the next request: {request}")
-        self._begin_reads()
         try:
             return self._finish(request, begun)
         finally:
@@ -118,7 +117,7 @@ class ReadAhead:
             request = self._next = self._next or next(self._requests, None)
             if request is None:
                 return
-            if self._waiting_bytes and self._waiting_bytes + request.size > self._max_bytes:
+            if self._waiting and self._waiting_bytes + request.size > self._max_bytes:
                 return
             self._waiting.append((request, self._begin(request)))
             self._waiting_bytes += request.size
@@ -150,6 +149,7 @@ class Prefetch(ReadAhead):
         return open_prefetched(request.uri) if is_file else -1
 
     def _finish(self, request: Request, begun: int) -> bytes:
+        self._begin_reads()  # of the next file, while this one is read
         if begun < 0:
             return self._plain_read(*request)
         return read_and_close(begun, request.uri, request.size)

@@ -166,17 +166,17 @@ def _folder_question(
     example = next((name for name in sorted(classes) if "/" in name), min(classes))
     parts = [f"{_some(segment.names)} ({segment.role.value})" for segment in segments]
     reason = f"{of_all}, such as {example!r}, seem to be made of parts: {'; '.join(parts)}."
-    advice, answer = (
-        "Write the class alone, and a split in a column called split.",
-        dict[str, Any](),
-    )
+    advice = "Write the class alone, and a split in a column called split."
+    answer: dict[str, Any] = {}
     if checks.where in (FOLDER_NAMES, IMAGE_NAMES):
         in_folders = checks.where == FOLDER_NAMES and not checks.listed
         advice = f"If the whole names are the classes, give --{'layout class_folders' if in_folders else 'yes'}. "
         how, pattern = _pattern_of(segments, classes, checks)
         if pattern:
-            answer = {"label_from": pattern, **({"labels": ()} if checks.listed else {})}
-            advice += "The next command reads all images, not only those listed. " * checks.listed
+            answer = {"label_from": pattern}
+            if checks.listed:
+                answer["labels"] = ()
+                advice += "The next command reads all images, not only those listed. "
         advice += how
     return Question("folders_in_classes", reason, advice, answer or None)
 
@@ -195,7 +195,7 @@ def _pattern_of(
         unclear = any(map(folders.named_splits, words))
         pattern = "" if unclear else label_pattern(segments, checks.split_folders)
         if pattern:
-            return _BY_PARTS.format(_EXCHANGED * ("<group>" in pattern)), pattern
+            return _BY_PARTS.format(_EXCHANGED if "<group>" in pattern else ""), pattern
         if is_even:
             return _NO_PATTERN, ""
     nested = [path for path in paths if path[1:]]

@@ -199,11 +199,12 @@ def label_by_folder(images: Columns, keep: KeepUnlabelled | None = None) -> Join
         meanings = {folder: without_class(meaning) for folder, meaning in meanings.items()}
     splits = {folder: meaning.split or DEFAULT_SPLIT for folder, meaning in meanings.items()}
     joined = Joined(keep=keep)
+    unlabelled = [row for row, folder in enumerate(folders) if not meanings[folder].class_name]
     message = "is in no class folder; move it into one, or give --labels"
-    rows = [row for row, folder in enumerate(folders) if meanings[folder].class_name]
-    for row in sorted(set(range(len(folders))).difference(rows)):
+    for row in unlabelled:
         joined.add_unlabelled(_image(images, row), splits[folders[row]], message)
-    if len(rows) < len(folders):
+    if unlabelled:
+        rows = [row for row, folder in enumerate(folders) if meanings[folder].class_name]
         images = chosen_rows(images, rows) if rows else ()
         folders = [folders[row] for row in rows]
     mark = (1,) if keep else ()

@@ -203,6 +203,7 @@ def test_masks(tfds: Any, tmp_path: Path, bits: int) -> None:
 def test_the_documented_random_access(tmp_path: Path) -> None:
     """The command and the code of docs/grain.md give an example of an ArrayRecord by its number."""
     pytest.importorskip("array_record")
+    pytest.importorskip("tensorflow_datasets")
     (command,) = documented("docs/grain.md", "bash", "ArrayRecord")
     _, code = documented("docs/grain.md", "python", "ArrayRecord")
     run_shell("beam-tfrecord demo", tmp_path)
